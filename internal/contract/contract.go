@@ -1,0 +1,79 @@
+// Package contract holds the strings on which infrastructure and code must agree: environment variables, function and error names,
+// object prefixes, summary keys and metric names. It imports nothing but the standard library, so that the CDK app can share it.
+package contract
+
+// Function names: one English verb each. A name is a folder under functions/, a package under internal/, a construct, a role, and (but for
+// Evaluate and Schedule) the stem of a state's name in the state machine.
+const (
+	FunctionEvaluate = "evaluate"
+	FunctionSchedule = "schedule"
+	FunctionPlan     = "plan"
+	FunctionCompact  = "compact"
+	FunctionCommit   = "commit"
+	FunctionSweep    = "sweep"
+	FunctionReport   = "report"
+)
+
+// Functions lists the seven functions in the order of the flow.
+func Functions() []string {
+	return []string{
+		FunctionEvaluate, FunctionSchedule, FunctionPlan, FunctionCompact, FunctionCommit, FunctionSweep, FunctionReport,
+	}
+}
+
+// PayloadVersion is the version that every payload between states carries in its field "v". A function that meets another version answers
+// with ErrorUnsupportedVersion instead of guessing.
+const PayloadVersion = 1
+
+// Error names: what a function reports as errorType and what Retry and Catch of the state machine match. Names that begin with "Firn." are
+// ours; the state machine retries ErrorTransient only.
+const (
+	// ErrorTransient is an error that may pass by itself: throttling, a 5xx of a read, a broken connection before any effect.
+	ErrorTransient = "Firn.Transient"
+	// ErrorRefused is a definite, reasoned no: unsupported, unsafe or not allowed. A repetition gives the same answer.
+	ErrorRefused = "Firn.Refused"
+	// ErrorBadInput is a payload or option that cannot be understood.
+	ErrorBadInput = "Firn.BadInput"
+	// ErrorUnsupportedVersion is a payload of a version that this code does not know.
+	ErrorUnsupportedVersion = "Firn.UnsupportedVersion"
+	// ErrorConflict is a commit that provably did not happen because the table moved.
+	ErrorConflict = "Firn.Conflict"
+	// ErrorCommitStateUnknown is a commit that neither provably happened nor provably did not: nothing is deleted.
+	ErrorCommitStateUnknown = "Firn.CommitStateUnknown"
+	// ErrorLeaseLost says that another run holds the table.
+	ErrorLeaseLost = "Firn.LeaseLost"
+	// ErrorInternal is every other error.
+	ErrorInternal = "Firn.Internal"
+)
+
+// Snapshot summary keys of our own commits.
+const (
+	// SummaryRunID names the run that made a snapshot. Snapshots with it trigger no further run.
+	SummaryRunID = "firn.run-id"
+	// SummaryCommitID names the commit (run, job, batch) and settles whether an attempt landed.
+	SummaryCommitID = "firn.commit-id"
+	// SummaryJob names the job that made a snapshot.
+	SummaryJob = "firn.job"
+)
+
+// Environment variables of the functions.
+const (
+	// EnvConfig is a location of firn.yaml, or its text.
+	EnvConfig = "FIRN_CONFIG"
+	// EnvWorkLocation is the URI under which plans, results and fates are written.
+	EnvWorkLocation = "FIRN_WORK_LOCATION"
+	// EnvStateLocation is where ledger, lease and history live: a DynamoDB table name or a SQLite path.
+	EnvStateLocation = "FIRN_STATE_LOCATION"
+	// EnvQueueURL is the queue that evaluate reads and schedule writes.
+	EnvQueueURL = "FIRN_QUEUE_URL"
+	// EnvStateMachineARN is the state machine that evaluate starts.
+	EnvStateMachineARN = "FIRN_STATE_MACHINE_ARN"
+	// EnvTest, set to "1", allows --now on commands that change a table.
+	EnvTest = "FIRN_TEST"
+)
+
+// WorkPrefix is the prefix, inside the work location, of everything that one run wrote: WorkPrefix + run ID + "/".
+const WorkPrefix = "runs/"
+
+// MetricNamespace is the namespace of all metrics.
+const MetricNamespace = "Firn"

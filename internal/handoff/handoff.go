@@ -1,0 +1,244 @@
+// Package handoff carries plans and results between the functions as versioned, write-once objects of the work location. A payload between
+// states holds only where such an object is; what is here may be of any size. It knows names, versions and encoding, and no Iceberg: manifest
+// entries pass through as the bytes that lake made of them.
+package handoff
+
+import (
+	"encoding/json"
+
+	"firn/internal/maintenance"
+)
+
+// Entry is one manifest entry with all inherited numbers applied.
+type Entry struct {
+	// File is the data file in the encoding of lake.EncodeFile (a manifest entry's Avro bytes for its spec).
+	File []byte `json:"file"`
+	// Path repeats the location, for reading without a decoder.
+	Path string `json:"path"`
+	// SpecID is the partition spec of the file.
+	SpecID int `json:"spec_id"`
+	// DataSequence and FileSequence are the entry's sequence numbers.
+	DataSequence int64 `json:"data_sequence"`
+	FileSequence int64 `json:"file_sequence"`
+	// SnapshotID is the snapshot that added the file.
+	SnapshotID int64 `json:"snapshot_id"`
+	// FirstRowID is the file's first row ID (format version 3), absent without row lineage.
+	FirstRowID *int64 `json:"first_row_id,omitempty"`
+}
+
+// Pinned is T0: everything of the table that later steps need, so that nothing reads T0's metadata file after plan.
+type Pinned struct {
+	V     int                 `json:"v"`
+	Table maintenance.TableID `json:"table"`
+	UUID  string              `json:"uuid"`
+	// Location is the table's location; MetadataLocation is T0's metadata file (for the report only).
+	Location         string `json:"location"`
+	MetadataLocation string `json:"metadata_location"`
+	FormatVersion    int    `json:"format_version"`
+	// Branch is the branch that the run works on.
+	Branch string `json:"branch"`
+	// SnapshotID and SequenceNumber are the pinned snapshot's.
+	SnapshotID     int64 `json:"snapshot_id"`
+	SequenceNumber int64 `json:"sequence_number"`
+	// SchemaID is the current schema; Schemas, Specs and SortOrders are the table's, as in metadata.json.
+	SchemaID      int               `json:"schema_id"`
+	Schemas       []json.RawMessage `json:"schemas"`
+	Specs         []json.RawMessage `json:"specs"`
+	DefaultSpecID int               `json:"default_spec_id"`
+	SortOrders    []json.RawMessage `json:"sort_orders"`
+	SortOrderID   int               `json:"sort_order_id"`
+	// Properties are the table's properties.
+	Properties map[string]string `json:"properties"`
+}
+
+// Group is one file group with everything that compact and commit need of its inputs.
+type Group struct {
+	V     int             `json:"v"`
+	Run   maintenance.Run `json:"run"`
+	Job   maintenance.Job `json:"job"`
+	Batch int             `json:"batch"`
+	// Index numbers the group in its plan.
+	Index int `json:"index"`
+	// SpecID is the inputs' spec, OutputSpecID the spec of the outputs.
+	SpecID        int    `json:"spec_id"`
+	OutputSpecID  int    `json:"output_spec_id"`
+	Partition     string `json:"partition"`
+	HasRowLineage bool   `json:"has_row_lineage"`
+	// Inputs are the data files to replace, in scan order.
+	Inputs []GroupInput `json:"inputs"`
+	// Deletes are the delete files that applied to any input at T0, each once.
+	Deletes []Entry `json:"deletes"`
+	// MaxOutputFileSizeBytes is the size at which another output is started; ExpectedOutputFiles the prediction.
+	MaxOutputFileSizeBytes int64 `json:"max_output_file_size_bytes"`
+	ExpectedOutputFiles    int   `json:"expected_output_files"`
+	// DataSequence is the outputs' data sequence number (T0's, or 0 for "inherit" with use-starting-sequence-number=false).
+	DataSequence int64 `json:"data_sequence"`
+	// OutputLocation is the folder under which outputs of this group are written.
+	OutputLocation string `json:"output_location"`
+	// Options are the job's options that the engine needs (sort order, codec, ...).
+	Options map[string]string `json:"options,omitempty"`
+}
+
+// GroupInput is one input of a group.
+type GroupInput struct {
+	Entry
+	// Deletes are indexes into Group.Deletes: what applied to this file at T0.
+	Deletes []int `json:"deletes,omitempty"`
+}
+
+// Index makes a job's plan valid: one write-once object per run and job; a retry returns the first one.
+type Index struct {
+	V   int             `json:"v"`
+	Run maintenance.Run `json:"run"`
+	Job maintenance.Job `json:"job"`
+	// Outcome is NothingToDo or Refused when there is nothing to execute, else empty; Reason says why.
+	Outcome maintenance.Outcome `json:"outcome,omitempty"`
+	Reason  string              `json:"reason,omitempty"`
+	// PinnedLocation is the Pinned object.
+	PinnedLocation string `json:"pinned_location"`
+	// Groups are the groups' objects, in job order.
+	Groups []string `json:"groups,omitempty"`
+	// Batches cut Groups into commits: batch b holds the groups Batches[b].First to Batches[b].First+Batches[b].Count-1.
+	Batches []Batch `json:"batches,omitempty"`
+	// PartialProgress, MaxFailedCommits: see the options of that name.
+	PartialProgress  bool `json:"partial_progress"`
+	MaxFailedCommits int  `json:"max_failed_commits"`
+	// Request is the job's request after the policy's defaults were filled in.
+	Request maintenance.JobRequest `json:"request"`
+	// DryRun says that nothing may be changed.
+	DryRun bool `json:"dry_run"`
+	// PlannedAtMS is when the plan was made (ages are measured from it), in milliseconds since the epoch.
+	PlannedAtMS int64 `json:"planned_at_ms"`
+	// Detail is the job's own part: what to expire, which prefixes to list, the dry run's text.
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Batch is a range of groups that one commit takes.
+type Batch struct {
+	First int `json:"first"`
+	Count int `json:"count"`
+	// Items are the batch's map items; Location is the same object as a location.
+	Items    maintenance.Object `json:"items"`
+	Location string             `json:"location"`
+}
+
+// GroupResult is what compact made of a group: write-once, the first attempt's result wins. A missing result means lost.
+type GroupResult struct {
+	V       int             `json:"v"`
+	Run     maintenance.Run `json:"run"`
+	Job     maintenance.Job `json:"job"`
+	Batch   int             `json:"batch"`
+	Index   int             `json:"index"`
+	Attempt string          `json:"attempt"`
+	// Outcome is Committed for a finished rewrite (ready to commit), Refused with the reason, or Failed.
+	Outcome maintenance.Outcome `json:"outcome"`
+	Reason  string              `json:"reason,omitempty"`
+	// Outputs are the new data files; FirstRowID is never set on them (the list writer assigns it).
+	Outputs []Entry `json:"outputs"`
+	// RowMap is the location of the row map object.
+	RowMap string `json:"row_map,omitempty"`
+	// Proof shows that no row changed.
+	Proof Proof `json:"proof"`
+	// Engine names the engine and tier that did the work.
+	Engine string `json:"engine"`
+	// BytesIn and BytesOut are file sizes.
+	BytesIn  int64 `json:"bytes_in"`
+	BytesOut int64 `json:"bytes_out"`
+}
+
+// Proof is the row, null and hash counts of inputs and outputs of a group.
+type Proof struct {
+	RowsIn      int64 `json:"rows_in"`
+	RowsDeleted int64 `json:"rows_deleted"`
+	RowsOut     int64 `json:"rows_out"`
+	// Columns holds one line a leaf column, by field ID: nulls and an order-independent hash of the values that were kept, taken on the way in
+	// and on the way out. They must be equal.
+	Columns []ColumnProof `json:"columns,omitempty"`
+}
+
+// ColumnProof compares one leaf column.
+type ColumnProof struct {
+	FieldID  int    `json:"field_id"`
+	NullsIn  int64  `json:"nulls_in"`
+	NullsOut int64  `json:"nulls_out"`
+	HashIn   string `json:"hash_in"`
+	HashOut  string `json:"hash_out"`
+}
+
+// RowMap tells, for each source file of a group, where its rows went. Rows in no range were deleted by deletes of T0.
+type RowMap struct {
+	V       int            `json:"v"`
+	Sources []SourceRowMap `json:"sources"`
+	Outputs []string       `json:"outputs"`
+}
+
+// SourceRowMap is the row map of one source file; ranges are ascending by First and do not overlap.
+type SourceRowMap struct {
+	Path   string     `json:"path"`
+	Ranges []RowRange `json:"ranges"`
+}
+
+// RowRange says that Count rows of the source from position First went to Outputs[Output] from position Offset on.
+type RowRange struct {
+	First  int64 `json:"first"`
+	Count  int64 `json:"count"`
+	Output int   `json:"output"`
+	Offset int64 `json:"offset"`
+}
+
+// Fate is one entry of a batch's fate log: write-once, numbered from 0.
+type Fate struct {
+	V int `json:"v"`
+	// Abandoned entries are written by sweep; every other entry announces a catalog call.
+	Abandoned bool `json:"abandoned,omitempty"`
+	// CommitID, SnapshotID, AssertedSnapshotID and AssertedPointer say what the call would do and what it asserted.
+	CommitID           maintenance.CommitID `json:"commit_id,omitempty"`
+	SnapshotID         int64                `json:"snapshot_id,omitempty"`
+	AssertedSnapshotID int64                `json:"asserted_snapshot_id,omitempty"`
+	AssertedPointer    string               `json:"asserted_pointer,omitempty"`
+	// Groups are the plan indexes of the groups in the attempt, Paths their outputs, Metadata the manifests and lists written for it.
+	Groups   []int    `json:"groups,omitempty"`
+	Paths    []string `json:"paths,omitempty"`
+	Metadata []string `json:"metadata,omitempty"`
+}
+
+// FateEnd settles a fate entry: written beside it when the answer of the catalog was definite.
+type FateEnd struct {
+	V       int                 `json:"v"`
+	Outcome maintenance.Outcome `json:"outcome"` // committed, conflict or refused; never unknown
+}
+
+// CommitResult is what commit did with a batch (write-once, when settled).
+type CommitResult struct {
+	V          int                 `json:"v"`
+	Outcome    maintenance.Outcome `json:"outcome"`
+	Reason     string              `json:"reason,omitempty"`
+	SnapshotID int64               `json:"snapshot_id"`
+	// Groups are the groups that landed; Dropped the others, with reasons.
+	Groups  []int          `json:"groups,omitempty"`
+	Dropped []DroppedGroup `json:"dropped,omitempty"`
+	// Columns are Spark's result columns for this batch.
+	Columns map[string]int64 `json:"columns,omitempty"`
+	// Unneeded are files for sweep: metadata files that left the log, manifests of settled lost attempts.
+	Unneeded []string `json:"unneeded,omitempty"`
+	// Expired is set by expiry: what sweep may now prove unreachable.
+	Expired *Expired `json:"expired,omitempty"`
+}
+
+// DroppedGroup is a group that did not land.
+type DroppedGroup struct {
+	Index   int                 `json:"index"`
+	Outcome maintenance.Outcome `json:"outcome"`
+	Reason  string              `json:"reason"`
+	Files   int                 `json:"files"`
+}
+
+// Expired is what an expiry removed from the metadata.
+type Expired struct {
+	SnapshotIDs   []int64  `json:"snapshot_ids"`
+	ManifestLists []string `json:"manifest_lists"`
+	Statistics    []string `json:"statistics,omitempty"`
+	Refs          []string `json:"refs,omitempty"`
+	// Lists maps the expired snapshots to their manifest lists.
+	CommittedAtMS int64 `json:"committed_at_ms"`
+}

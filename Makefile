@@ -1,0 +1,74 @@
+# Firn's targets. `make` alone prints this help. CI calls targets and has no logic of its own.
+SHELL       := /bin/bash
+GO          ?= go
+ARCH        ?= arm64
+SEEDS       ?= 20
+FUZZTIME    ?= 10s
+TEST_FLAGS  ?=
+FUNCTIONS   := evaluate schedule plan compact commit sweep report
+BUILD_FLAGS := -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
+LINT        := bin/golangci-lint
+PYTHON      ?= python3
+VENV        := .venv
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test race fuzz lint fmt vet build firn check interop python tidy-check golden clean
+
+help: ## print this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: bin/firn ## make a lake on this machine, let it decay, watch Firn heal it (SQLite catalog, local files)
+	@bin/firn demo
+
+firn bin/firn: $(shell find functions/firn internal -name '*.go' -not -name '*_test.go' 2>/dev/null) go.mod go.sum
+	@[ -x bin/firn ] || echo "building bin/firn (the first build compiles all libraries: a few minutes on two cores)"
+	@$(GO) build -buildvcs=false -o bin/firn ./functions/firn
+
+test: ## run the tests of every module; says which suites were skipped and for lack of what
+	@$(GO) test -timeout 15m $(TEST_FLAGS) ./... && tools/skipped.sh
+
+race: ## run the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+fuzz: ## run each fuzz target for FUZZTIME
+	@tools/fuzz.sh $(FUZZTIME)
+
+vet: ## go vet
+	$(GO) vet ./...
+
+lint: $(LINT) vet ## golangci-lint with .golangci.yml, formatting included
+	$(LINT) run ./...
+
+fmt: $(LINT) ## format all Go files
+	$(LINT) fmt ./...
+
+$(LINT): tools/go.mod tools/go.sum
+	@echo "building golangci-lint (once, about 90 s on two cores)"
+	@cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources, same bytes)
+	@for f in $(FUNCTIONS); do \
+	  GOOS=linux GOARCH=$(ARCH) CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -o dist/$(ARCH)/$$f/bootstrap ./functions/$$f || exit 1; \
+	done
+	@tools/sizes.sh dist/$(ARCH)
+
+golden: ## write the golden files anew and show the difference
+	$(GO) test ./... -run Golden -update; git diff --stat
+
+python: $(VENV)/ok ## set up the Python readers (PyIceberg, DuckDB) that judge our tables
+
+$(VENV)/ok: tools/requirements.txt
+	@command -v $(PYTHON) >/dev/null || { echo "interop needs Python 3.10 or newer: install it, or set PYTHON="; exit 1; }
+	@$(PYTHON) -m venv $(VENV) && $(VENV)/bin/pip -q install -r tools/requirements.txt && touch $@
+
+interop: bin/firn python ## let other engines read what Firn wrote
+	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
+
+tidy-check: ## fail if go.mod is not tidy
+	$(GO) mod tidy -diff
+
+check: ## what CI runs, in its order
+	@.ci/run
+
+clean: ## remove what the targets made
+	rm -rf dist bin $(VENV) .demo

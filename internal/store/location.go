@@ -2,12 +2,15 @@ package store
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
+const fileScheme = "file"
+
 // Location is a location taken apart. Two spellings of one object (s3a and s3, file:/x and /x) have equal Locations after Canonical.
 type Location struct {
-	// Scheme is lower case and without "://": "s3", "file", "mem".
+	// Scheme is lower case and without "://": "s3", fileScheme, "mem".
 	Scheme string
 	// Authority is the bucket; "" for files.
 	Authority string
@@ -19,13 +22,13 @@ type Location struct {
 func ParseLocation(text string) (Location, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	if strings.HasPrefix(text, "/") {
-		return Location{Scheme: "file", Key: text}, nil
+		return Location{Scheme: fileScheme, Key: text}, nil
 	}
 	if !found || scheme == "" || strings.ContainsAny(scheme, "/\\ ") {
 		return Location{}, fmt.Errorf("parse location %q: want scheme://authority/key or an absolute path", text)
 	}
 	scheme = strings.ToLower(scheme)
-	if scheme == "file" {
+	if scheme == fileScheme {
 		path := rest
 		if strings.HasPrefix(path, "//") {
 			path = path[2:]
@@ -36,7 +39,7 @@ func ParseLocation(text string) (Location, error) {
 		if !strings.HasPrefix(path, "/") {
 			return Location{}, fmt.Errorf("parse location %q: want an absolute path", text)
 		}
-		return Location{Scheme: "file", Key: path}, nil
+		return Location{Scheme: fileScheme, Key: path}, nil
 	}
 	if !strings.HasPrefix(rest, "//") {
 		return Location{}, fmt.Errorf("parse location %q: want // after the scheme", text)
@@ -48,17 +51,61 @@ func ParseLocation(text string) (Location, error) {
 	return Location{Scheme: scheme, Authority: authority, Key: key}, nil
 }
 
-// Canonical maps s3a and s3n to s3; other schemes stay.
+// Canonical maps s3a and s3n to s3, and writes a file's path without empty, "." and ".." steps (a file system takes "/a//b" for "/a/b"; an
+// object store does not, so other keys stay as they are). A trailing slash survives.
 func (l Location) Canonical() Location {
-	if l.Scheme == "s3a" || l.Scheme == "s3n" {
+	switch l.Scheme {
+	case "s3a", "s3n":
 		l.Scheme = "s3"
+	case fileScheme:
+		slash := len(l.Key) > 1 && strings.HasSuffix(l.Key, "/")
+		if l.Key = path.Clean(l.Key); slash && l.Key != "/" {
+			l.Key += "/"
+		}
 	}
 	return l
 }
 
+// spelling is what stands before the key in text, the slash after an authority included: spelling + loc.Key names the same object as text,
+// in the caller's words.
+func (l Location) spelling(text string) string {
+	head := text[:len(text)-len(l.Key)]
+	if l.Scheme != fileScheme && !strings.HasSuffix(head, "/") {
+		head += "/"
+	}
+	return head
+}
+
+// bounds turns the options' locations into keys beside loc's. They must lie in the same scheme and authority.
+func (l Location) bounds(opts ListOptions) (after, until string, err error) {
+	key := func(text string) (string, error) {
+		if text == "" {
+			return "", nil
+		}
+		b, err := ParseLocation(text)
+		if err != nil {
+			return "", err
+		}
+		if b.Authority != l.Authority || b.Canonical().Scheme != l.Canonical().Scheme {
+			return "", fmt.Errorf("bound %q lies outside of %s", text, l)
+		}
+		return b.Key, nil
+	}
+	if after, err = key(opts.StartAfter); err != nil {
+		return "", "", err
+	}
+	if until, err = key(opts.EndAt); err != nil {
+		return "", "", err
+	}
+	if opts.EndAt != "" && until == "" {
+		return "", "", fmt.Errorf("bound %q has no key", opts.EndAt)
+	}
+	return after, until, nil
+}
+
 // String spells the location; files as "file://" and the absolute path.
 func (l Location) String() string {
-	if l.Scheme == "file" {
+	if l.Scheme == fileScheme {
 		return "file://" + l.Key
 	}
 	return l.Scheme + "://" + l.Authority + "/" + l.Key

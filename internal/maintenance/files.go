@@ -25,6 +25,8 @@ type FileStats struct {
 	DeleteFiles int
 	// FileScopedDeletedRows sums the record counts of the file-scoped deletes that apply (a deletion vector always is one).
 	FileScopedDeletedRows int64
+	// Unsupported says why no engine of ours can rewrite the file ("format ORC", "encrypted"); "" when one can.
+	Unsupported string
 	// Ref is where the caller finds the file again; the planner carries it through untouched.
 	Ref int
 }
@@ -74,4 +76,13 @@ type RewritePlan struct {
 	TotalBytes int64
 	// SkippedFiles counts live files that were looked at and not selected.
 	SkippedFiles int
+	// RefusedFiles counts files that the rules wanted but that are left alone; Refusals names the first of them, with reasons.
+	RefusedFiles int
+	Refusals     []FileRefusal
+}
+
+// FileRefusal is a file that a plan leaves alone although the rules wanted it.
+type FileRefusal struct {
+	Path   string
+	Reason string
 }

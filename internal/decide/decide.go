@@ -1,0 +1,128 @@
+// Package decide holds every decision about what to maintain, as functions of plain data: which data files a rewrite selects and how it groups them
+// (DataFiles), which snapshots expire (Snapshots), which listed files are orphans (Orphans), which jobs are due (Due). It reads no clock, reaches
+// no store and knows no Iceberg library; callers describe the table in its terms. The rules are those of Apache Iceberg's Spark procedures, with
+// their names, defaults and arithmetic; docs/compatibility.md lists the deliberate differences. Bad input ends in an error that names the option,
+// the value and the bound, never in a guess.
+package decide
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"firn/internal/maintenance"
+)
+
+// ErrOption marks every error about an option or argument that cannot be used: the caller's fault, not the table's.
+var ErrOption = errors.New("option cannot be used")
+
+// optionError is a fault in an option's value; it is an ErrOption and prints without that word.
+type optionError struct{ text string }
+
+func (e *optionError) Error() string { return e.text }
+
+func (e *optionError) Is(target error) bool { return target == ErrOption }
+
+func optionErrorf(format string, args ...any) error {
+	return &optionError{text: fmt.Sprintf(format, args...)}
+}
+
+// optionReader reads typed values out of an options map and collects all faults. Where an option is absent the default applies.
+type optionReader struct {
+	options map[string]string
+	known   []string
+	errs    []error
+}
+
+func (r *optionReader) fault(format string, args ...any) {
+	r.errs = append(r.errs, optionErrorf(format, args...))
+}
+
+// text returns the option and remembers its name as known.
+func (r *optionReader) text(name string) (string, bool) {
+	r.known = append(r.known, name)
+	v, ok := r.options[name]
+	return strings.TrimSpace(v), ok
+}
+
+// whole reads an integer of at least low and at most high.
+func (r *optionReader) whole(name string, fallback, low, high int64) int64 {
+	text, ok := r.text(name)
+	if !ok {
+		return fallback
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		r.fault("read option %s: %q is not a whole number", name, text)
+		return fallback
+	case n < low:
+		r.fault("read option %s: %d must be at least %d", name, n, low)
+		return fallback
+	case n > high:
+		r.fault("read option %s: %d must be at most %d", name, n, high)
+		return fallback
+	}
+	return n
+}
+
+// count reads an int32, as Spark does for numbers of files, commits and bytes of keys.
+func (r *optionReader) count(name string, fallback, low int) int {
+	return int(r.whole(name, int64(fallback), int64(low), math.MaxInt32))
+}
+
+// flag reads true or false in any case.
+func (r *optionReader) flag(name string, fallback bool) bool {
+	text, ok := r.text(name)
+	if !ok {
+		return fallback
+	}
+	switch strings.ToLower(text) {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	r.fault("read option %s: %q is neither true nor false", name, text)
+	return fallback
+}
+
+// fraction reads a number above 0 and at most high.
+func (r *optionReader) fraction(name string, fallback, high float64) float64 {
+	text, ok := r.text(name)
+	if !ok {
+		return fallback
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
+		r.fault("read option %s: %q is not a number", name, text)
+		return fallback
+	case f <= 0:
+		r.fault("read option %s: %v must be above 0", name, f)
+		return fallback
+	case f > high:
+		r.fault("read option %s: %v must be at most %v", name, f, high)
+		return fallback
+	}
+	return f
+}
+
+// unknown reports every option that nothing has read, with the nearest known one; scope says whose options they are.
+func (r *optionReader) unknown(scope string) {
+	names := make([]string, 0, len(r.options))
+	for name := range r.options {
+		if !slices.Contains(r.known, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r.fault("read option %s: not an option of %s%s", name, scope, maintenance.Suggestion(name, r.known))
+	}
+}
+
+func (r *optionReader) err() error { return errors.Join(r.errs...) }

@@ -1,0 +1,70 @@
+package lake
+
+import (
+	"fmt"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/codec"
+)
+
+// codecVersion is the format version of the encoding whatever the table's is: version 3 has every field of 1 and 2, while encoding a position
+// delete file as version 2 would lose its referenced_data_file.
+const codecVersion = 3
+
+// EncodeFile encodes a data or delete file as a manifest entry's Avro bytes. The schema must hold the source columns of the spec: take it from
+// SpecSchema. Files that were read without statistics are refused.
+func EncodeFile(f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, error) {
+	if err := checkSources(spec, schema); err != nil {
+		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
+	}
+	data, err := codec.EncodeDataFile(f, spec, schema, codecVersion)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
+	}
+	return data, nil
+}
+
+// DecodeFile decodes what EncodeFile made, with the same spec and schema.
+func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema) (iceberg.DataFile, error) {
+	if err := checkSources(spec, schema); err != nil {
+		return nil, fmt.Errorf("decode file: %w", err)
+	}
+	f, err := codec.DecodeDataFile(data, spec, schema, codecVersion)
+	if err != nil {
+		return nil, fmt.Errorf("decode file: %w", err)
+	}
+	return f, nil
+}
+
+// SpecSchema returns a schema that holds all source columns of a spec: the current one, or, when a source column was dropped since, the newest
+// that still has them. iceberg-go would silently encode null for a field whose source is missing.
+func (t *Table) SpecSchema(spec iceberg.PartitionSpec) (*iceberg.Schema, error) {
+	current := t.Metadata.CurrentSchema()
+	if checkSources(spec, current) == nil {
+		return current, nil
+	}
+	var found *iceberg.Schema
+	for _, s := range t.Metadata.Schemas() {
+		if checkSources(spec, s) == nil && (found == nil || s.ID > found.ID) {
+			found = s
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("no schema of table %s has all source columns of partition spec %d: %w", t.ID, spec.ID(), ErrTableFault)
+	}
+	return found, nil
+}
+
+// checkSources reports the first field of the spec, void ones aside, whose source column the schema lacks.
+func checkSources(spec iceberg.PartitionSpec, schema *iceberg.Schema) error {
+	for i := range spec.NumFields() {
+		field := spec.Field(i)
+		if _, void := field.Transform.(iceberg.VoidTransform); void {
+			continue
+		}
+		if _, ok := schema.FindFieldByID(field.SourceID()); !ok {
+			return fmt.Errorf("schema %d lacks column %d, the source of partition field %s", schema.ID, field.SourceID(), field.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+// Package peek reads Iceberg metadata without iceberg-go's table package, whose initialisers would cost every cold start: metadata files,
+// manifest lists, manifests and their entries, through iceberg-go's root package only. It is what evaluate, schedule and report look with;
+// package lake builds on it. It never writes.
+//
+// It fails with ErrTableFault when the metadata contradicts itself, with ErrUnsupported when it is of a kind that Firn does not read, and with
+// the store's errors when an object cannot be read.
+package peek
+
+import "errors"
+
+// Classes of failure, beside those of the store.
+var (
+	// ErrTableFault says that the table's metadata breaks the Iceberg specification: a path that is live twice, two deletion vectors for one
+	// data file, a delete file in another partition than its data file. Nothing is repaired by guessing.
+	ErrTableFault = errors.New("table fault")
+	// ErrUnsupported says that the table, or a part of it, is of a kind that is not read: another format version, encrypted manifests.
+	ErrUnsupported = errors.New("unsupported table")
+)

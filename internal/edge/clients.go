@@ -1,0 +1,144 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"firn/internal/lake/catalogs"
+	"firn/internal/state"
+	"firn/internal/store"
+)
+
+// Lake is one catalog with the store that reaches its tables' files.
+type Lake struct {
+	catalogs.Catalog
+	// Store has every power; the host narrows it before it hands it on.
+	Store store.Full
+}
+
+// Clients opens catalogs, stores and state once and keeps them for the life of the process. Its methods may be called concurrently.
+type Clients struct {
+	config   *catalogs.Config
+	settings Settings
+	stores   map[string]store.Full
+
+	mu    sync.Mutex
+	lakes map[string]Lake
+	state state.Store
+	work  store.Full
+}
+
+// NewClients returns clients over the settings. stores replaces stores by scheme (tests: memory, faults).
+func NewClients(config *catalogs.Config, settings Settings, stores map[string]store.Full) *Clients {
+	return &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}}
+}
+
+// Settings returns the settings.
+func (c *Clients) Settings() Settings { return c.settings }
+
+// DefaultCatalog is the name of the catalog that is meant when none is named.
+func (c *Clients) DefaultCatalog() string { return c.config.Default() }
+
+// UseLake sets an opened catalog (tests, and hosts that share one).
+func (c *Clients) UseLake(name string, l Lake) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lakes[name] = l
+}
+
+// Lake opens a catalog by name; "" means the default one.
+func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name == "" {
+		name = c.config.Default()
+	}
+	if l, found := c.lakes[name]; found {
+		return l, nil
+	}
+	props, err := c.config.Properties(name)
+	if err != nil {
+		return Lake{}, err
+	}
+	cat, err := catalogs.Open(ctx, name, props)
+	if err != nil {
+		return Lake{}, err
+	}
+	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
+	if err != nil {
+		return Lake{}, fmt.Errorf("open store of catalog %s: %w", name, err)
+	}
+	l := Lake{Catalog: cat, Store: st}
+	c.lakes[name] = l
+	return l, nil
+}
+
+// Work is the store of the work location: the default catalog's properties reach it.
+func (c *Clients) Work() (store.Full, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.work != nil {
+		return c.work, nil
+	}
+	props, err := c.config.Properties("")
+	if err != nil {
+		props = nil // a deployment without default catalog still has a work location, reached with the default credentials
+	}
+	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
+	if err != nil {
+		return nil, fmt.Errorf("open store of work location %s: %w", c.settings.WorkLocation, err)
+	}
+	c.work = st
+	return st, nil
+}
+
+// State opens the state database.
+func (c *Clients) State(ctx context.Context) (state.Store, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.state != nil {
+		return c.state, nil
+	}
+	if c.settings.StateLocation == "memory:" {
+		c.state = state.New(state.NewMemory())
+		return c.state, nil
+	}
+	loc, err := store.ParseLocation(c.settings.StateLocation)
+	if err != nil || loc.Scheme != "file" {
+		return nil, fmt.Errorf("open state %q: want the absolute path of a SQLite file, or memory:", c.settings.StateLocation)
+	}
+	items, err := state.OpenSQLite(ctx, loc.Key)
+	if err != nil {
+		return nil, err
+	}
+	c.state = state.New(items)
+	return c.state, nil
+}
+
+// WorkScheme is the scheme of the work location: how an item reader's bucket and key become a location again.
+func (c *Clients) WorkScheme() string {
+	scheme, _, found := strings.Cut(c.settings.WorkLocation, "://")
+	if !found {
+		return "file"
+	}
+	return scheme
+}
+
+// Close closes what was opened.
+func (c *Clients) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var faults []error
+	if c.state != nil {
+		faults = append(faults, c.state.Close())
+	}
+	for _, l := range c.lakes {
+		if closer, ok := l.Catalog.(interface{ Close() error }); ok {
+			faults = append(faults, closer.Close())
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,104 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"firn/internal/contract"
+	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// Settings is the part of firn.yaml that says where things are. What to maintain and when is the part "policy", which package policy reads.
+type Settings struct {
+	// Catalog is the name of the default catalog.
+	Catalog string `yaml:"catalog"`
+	// Catalogs are properties by catalog name, under PyIceberg's and Java's names.
+	Catalogs map[string]map[string]string `yaml:"catalogs"`
+	// WorkLocation is where plans, results and fates are written; StateLocation is the path of the state database.
+	WorkLocation  string `yaml:"work-location"`
+	StateLocation string `yaml:"state-location"`
+	// Policy is left for package policy.
+	Policy map[string]any `yaml:"policy"`
+}
+
+// ParseSettings reads firn.yaml. An unknown key is an error that names the nearest known one.
+func ParseSettings(text []byte) (Settings, error) {
+	var keys map[string]any
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
+	}
+	known := []string{"catalog", "catalogs", "work-location", "state-location", "policy"}
+	var faults []error
+	for key := range keys {
+		if !strings.Contains(" "+strings.Join(known, " ")+" ", " "+key+" ") {
+			faults = append(faults, fmt.Errorf("read firn.yaml: unknown key %q%s", key, maintenance.Suggestion(key, known)))
+		}
+	}
+	if len(faults) > 0 {
+		return Settings{}, errors.Join(faults...)
+	}
+	var s Settings
+	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
+		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
+	}
+	return s, nil
+}
+
+// LambdaSettings reads the settings of a function: FIRN_CONFIG holds firn.yaml's text or the location of it, the other variables override it.
+func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
+	env := Environment(environ)
+	text := env[contract.EnvConfig]
+	if loc, err := store.ParseLocation(strings.TrimSpace(text)); err == nil && !strings.Contains(text, "\n") {
+		st, err := store.New(store.Config{})
+		if err != nil {
+			return Settings{}, err
+		}
+		data, err := st.Get(ctx, loc.String())
+		if err != nil {
+			return Settings{}, fmt.Errorf("read configuration named by %s: %w", contract.EnvConfig, err)
+		}
+		text = string(data)
+	}
+	s, err := ParseSettings([]byte(text))
+	if err != nil {
+		return Settings{}, err
+	}
+	if v := env[contract.EnvWorkLocation]; v != "" {
+		s.WorkLocation = v
+	}
+	if v := env[contract.EnvStateLocation]; v != "" {
+		s.StateLocation = v
+	}
+	var faults []error
+	if s.WorkLocation == "" {
+		faults = append(faults, fmt.Errorf("set %s, or work-location in firn.yaml", contract.EnvWorkLocation))
+	}
+	if s.StateLocation == "" {
+		faults = append(faults, fmt.Errorf("set %s, or state-location in firn.yaml", contract.EnvStateLocation))
+	}
+	return s, errors.Join(faults...)
+}
+
+// Environment turns KEY=VALUE pairs into a map.
+func Environment(environ []string) map[string]string {
+	env := make(map[string]string, len(environ))
+	for _, pair := range environ {
+		if key, value, found := strings.Cut(pair, "="); found {
+			env[key] = value
+		}
+	}
+	return env
+}
+
+// CatalogConfig merges the settings' catalogs with PyIceberg's file and variables and the command line's flags.
+func (s Settings) CatalogConfig(home, dir string, environ, flags []string) (*catalogs.Config, error) {
+	return catalogs.LoadConfig(catalogs.Sources{
+		HomeDir: home, WorkDir: dir, Environ: environ, Configured: s.Catalogs, Flags: flags, DefaultCatalog: s.Catalog,
+	})
+}

@@ -1,0 +1,33 @@
+package edge_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"firn/internal/contract"
+	"firn/internal/edge"
+)
+
+func TestSettingsNameTheNearestKey(t *testing.T) {
+	t.Parallel()
+	_, err := edge.ParseSettings([]byte("catalog: a\nwork-locatoin: s3://b/w\n"))
+	if err == nil || !strings.Contains(err.Error(), `"work-locatoin"; did you mean work-location?`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLambdaSettings(t *testing.T) {
+	t.Parallel()
+	s, err := edge.LambdaSettings(context.Background(), []string{
+		contract.EnvConfig + "=catalog: lake\ncatalogs: {lake: {type: sql, uri: 'sqlite:////tmp/c.db'}}",
+		contract.EnvWorkLocation + "=s3://work/firn", contract.EnvStateLocation + "=/tmp/s.db",
+	})
+	if err != nil || s.Catalog != "lake" || s.Catalogs["lake"]["type"] != "sql" || s.WorkLocation != "s3://work/firn" || s.StateLocation != "/tmp/s.db" {
+		t.Errorf("settings %+v, %v", s, err)
+	}
+	if _, err := edge.LambdaSettings(context.Background(), nil); err == nil || !strings.Contains(err.Error(), contract.EnvWorkLocation) ||
+		!strings.Contains(err.Error(), contract.EnvStateLocation) {
+		t.Errorf("missing variables: %v: want both named", err)
+	}
+}

@@ -1,0 +1,182 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
+
+	"firn/internal/lake/peek"
+	"firn/internal/store"
+)
+
+const (
+	// DefaultConcurrency is how many lists or manifests are read at once. A manifest of 8 MiB decodes in place: eight of them stay under 100 MiB.
+	DefaultConcurrency = 8
+	// listChunk is how many manifest lists are read before their new manifests are: it bounds the manifests held in memory.
+	listChunk = 64
+)
+
+// Counts says what a walk read.
+type Counts struct {
+	// Lists, Manifests and Entries count what was read; a manifest that several snapshots share counts once.
+	Lists, Manifests, Entries int64
+}
+
+// Walk reads manifest lists and manifests of one table. It remembers which manifests it has met, so that each is read once whatever number of
+// snapshots share it.
+type Walk struct {
+	// Store reads the files.
+	Store store.Reader
+	// Concurrency bounds parallel reads; 0 means DefaultConcurrency.
+	Concurrency int
+
+	mu        sync.Mutex
+	manifests map[string]struct{}
+	counts    Counts
+}
+
+// Counts says what was read so far.
+func (w *Walk) Counts() Counts {
+	return Counts{
+		Lists:     atomic.LoadInt64(&w.counts.Lists),
+		Manifests: atomic.LoadInt64(&w.counts.Manifests),
+		Entries:   atomic.LoadInt64(&w.counts.Entries),
+	}
+}
+
+// Met reports whether a manifest was met, and remembers it.
+func (w *Walk) Met(manifest string) (bool, error) {
+	p, err := placeOf(manifest)
+	if err != nil {
+		return false, fmt.Errorf("remember the manifest %q: %w", manifest, err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.manifests == nil {
+		w.manifests = map[string]struct{}{}
+	}
+	_, met := w.manifests[p.canonical]
+	w.manifests[p.canonical] = struct{}{}
+	return met, nil
+}
+
+// Sink takes the files that a walk finds. It must be safe for concurrent use.
+type Sink func(ctx context.Context, f File) error
+
+// ReadManifests says what Snapshots does with the manifests that it meets for the first time.
+type ReadManifests bool
+
+// The two depths of a walk.
+const (
+	// ListsOnly stops at the manifests' names.
+	ListsOnly ReadManifests = false
+	// WithEntries reads the manifests.
+	WithEntries ReadManifests = true
+)
+
+// Snapshots hands every manifest that it meets for the first time to sink, and, if depth says so, the content files that are live in it.
+func (w *Walk) Snapshots(ctx context.Context, snapshots []table.Snapshot, depth ReadManifests, sink Sink) error {
+	for len(snapshots) > 0 {
+		part := snapshots[:min(listChunk, len(snapshots))]
+		snapshots = snapshots[len(part):]
+		fresh, err := w.readLists(ctx, part, sink)
+		if err != nil {
+			return err
+		}
+		if depth == ListsOnly {
+			continue
+		}
+		if err := w.Entries(ctx, fresh, sink); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readLists reads lists in parallel and returns the manifests met for the first time.
+func (w *Walk) readLists(ctx context.Context, snapshots []table.Snapshot, sink Sink) ([]iceberg.ManifestFile, error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(w.limit())
+	var mu sync.Mutex
+	var fresh []iceberg.ManifestFile
+	for i := range snapshots {
+		group.Go(func() error {
+			manifests, err := w.list(ctx, &snapshots[i])
+			if err != nil {
+				return err
+			}
+			for _, m := range manifests {
+				met, err := w.Met(m.FilePath())
+				if err != nil {
+					return err
+				}
+				if met {
+					continue
+				}
+				f, err := NewFile(m.FilePath(), Manifest, m.Length(), 0)
+				if err != nil {
+					return fmt.Errorf("read the manifest list of snapshot %d: %w", snapshots[i].SnapshotID, err)
+				}
+				if err := sink(ctx, f); err != nil {
+					return err
+				}
+				mu.Lock()
+				fresh = append(fresh, m)
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return fresh, group.Wait()
+}
+
+// list reads the manifests of a snapshot: its list, or the names that a snapshot of format version 1 may hold itself.
+func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestFile, error) {
+	atomic.AddInt64(&w.counts.Lists, 1)
+	if s.ManifestList == "" {
+		manifests := make([]iceberg.ManifestFile, len(s.ManifestLocations))
+		for i, location := range s.ManifestLocations {
+			manifests[i] = iceberg.NewManifestFile(1, location, -1, 0, s.SnapshotID).Build()
+		}
+		return manifests, nil
+	}
+	manifests, err := peek.ManifestList(ctx, w.Store, s.ManifestList)
+	if err != nil {
+		return nil, fmt.Errorf("read snapshot %d: %w", s.SnapshotID, err)
+	}
+	return manifests, nil
+}
+
+// Entries hands the content files that are live in the manifests to sink, several manifests at a time.
+func (w *Walk) Entries(ctx context.Context, manifests []iceberg.ManifestFile, sink Sink) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(w.limit())
+	for _, m := range manifests {
+		group.Go(func() error {
+			atomic.AddInt64(&w.counts.Manifests, 1)
+			for f, err := range liveFiles(ctx, w.Store, m) {
+				if err != nil {
+					return err
+				}
+				atomic.AddInt64(&w.counts.Entries, 1)
+				if err := sink(ctx, f); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (w *Walk) limit() int {
+	if w.Concurrency > 0 {
+		return w.Concurrency
+	}
+	return DefaultConcurrency
+}

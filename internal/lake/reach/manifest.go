@@ -1,0 +1,87 @@
+package reach
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/store"
+)
+
+// liveFiles streams the content files that are live in a manifest. Column statistics are not decoded.
+//
+// A manifest that lost its end at a block's border would read as a shorter one, and the files of the lost part as unreachable. So the length
+// and the number of live entries that the manifest list states are checked; the list itself is one block.
+func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		stopped := false
+		err := eachLiveFile(ctx, st, m, func(f File) bool {
+			stopped = !yield(f, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
+			yield(File{}, fmt.Errorf("read the manifest %s: %w", m.FilePath(), err))
+		}
+	}
+}
+
+// eachLiveFile calls visit for each live file until that answers false.
+func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, visit func(File) bool) error {
+	data, err := st.Get(ctx, m.FilePath())
+	if err != nil {
+		return err
+	}
+	if int64(len(data)) < m.Length() {
+		return fmt.Errorf("it has %d bytes where its list says %d", len(data), m.Length())
+	}
+	entries, err := iceberg.NewManifestReaderWithProjection(m, bytes.NewReader(data), iceberg.ManifestEntryProjection{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = entries.Close() }()
+	live := int64(0)
+	for {
+		e, err := entries.ReadEntry()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if e.Status() == iceberg.EntryStatusDELETED {
+			continue
+		}
+		live++
+		f, err := contentFile(e.DataFile())
+		if err != nil {
+			return err
+		}
+		if !visit(f) {
+			return nil
+		}
+	}
+	if stated := int64(m.AddedDataFiles()) + int64(m.ExistingDataFiles()); live < stated {
+		return fmt.Errorf("it has %d live entries where its list says %d", live, stated)
+	}
+	return nil
+}
+
+// contentFile is the set member of a manifest entry.
+func contentFile(d iceberg.DataFile) (File, error) {
+	kind := Data
+	switch d.ContentType() {
+	case iceberg.EntryContentData:
+	case iceberg.EntryContentPosDeletes:
+		kind = PositionDeletes
+	case iceberg.EntryContentEqDeletes:
+		kind = EqualityDeletes
+	default:
+		return File{}, fmt.Errorf("the file %q has the unknown content %d", d.FilePath(), d.ContentType())
+	}
+	return NewFile(d.FilePath(), kind, d.FileSizeBytes(), 0)
+}

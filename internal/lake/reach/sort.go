@@ -1,0 +1,163 @@
+package reach
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+
+	"firn/internal/store"
+)
+
+const (
+	// DefaultSortBytes bounds what a Sorter keeps in memory: about 80,000 files.
+	DefaultSortBytes = 20 << 20
+	// fileBytes is the memory of a File beside its texts (struct, string headers, slack of the allocator).
+	fileBytes = 128
+	// fanIn is how many runs are merged at once; more are merged in passes.
+	fanIn = 64
+)
+
+// Space is where sets that outgrow memory are written.
+type Space struct {
+	// Store keeps the runs.
+	Store store.ReadWriter
+	// Prefix starts the runs' locations; nobody else may write under it.
+	Prefix string
+	// SortBytes bounds the memory of each set; 0 means DefaultSortBytes.
+	SortBytes int64
+}
+
+// Sorter collects files in any order and gives them back sorted, each object once. Add may be called concurrently.
+type Sorter struct {
+	space Space
+	keep  func(File) bool
+
+	mu    sync.Mutex
+	files []File
+	bytes int64
+	runs  []string
+}
+
+// NewSorter returns an empty set.
+func NewSorter(space Space) *Sorter {
+	if space.SortBytes == 0 {
+		space.SortBytes = DefaultSortBytes
+	}
+	return &Sorter{space: space}
+}
+
+// KeepOnly makes Add drop the files for which keep is false. keep must be safe for concurrent use.
+func (s *Sorter) KeepOnly(keep func(File) bool) *Sorter {
+	s.keep = keep
+	return s
+}
+
+// Add puts a file into the set.
+func (s *Sorter) Add(ctx context.Context, f File) error {
+	if s.keep != nil && !s.keep(f) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files = append(s.files, f)
+	s.bytes += int64(len(f.Location)+len(f.place.canonical)) + fileBytes
+	if s.bytes < s.space.SortBytes {
+		return nil
+	}
+	return s.spill(ctx)
+}
+
+// spill writes what is in memory as a run.
+func (s *Sorter) spill(ctx context.Context) error {
+	location := fmt.Sprintf("%s-%06d.run", s.space.Prefix, len(s.runs))
+	s.sort()
+	if _, err := WriteRun(ctx, s.space.Store, location, drain(&sliceCursor{files: s.files})); err != nil {
+		return err
+	}
+	s.runs = append(s.runs, location)
+	clear(s.files)
+	s.files, s.bytes = s.files[:0], 0
+	return nil
+}
+
+// sort orders what is in memory and drops doubled objects, keeping the first kind.
+func (s *Sorter) sort() {
+	slices.SortFunc(s.files, compare)
+	s.files = slices.CompactFunc(s.files, same)
+}
+
+// Spilled reports whether the set outgrew memory.
+func (s *Sorter) Spilled() bool { return len(s.runs) > 0 }
+
+// Keys returns the set's paths when it fits in memory, else nil.
+func (s *Sorter) Keys() map[string]struct{} {
+	if s.Spilled() {
+		return nil
+	}
+	keys := make(map[string]struct{}, len(s.files))
+	for _, f := range s.files {
+		keys[f.Path()] = struct{}{}
+	}
+	return keys
+}
+
+// Files yields the set in order, each object once. It may be called again, but not while files are added.
+func (s *Sorter) Files(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		s.sort()
+		runs, err := s.shrink(ctx)
+		if err != nil {
+			yield(File{}, err)
+			return
+		}
+		cursors := make([]cursor, 0, len(runs)+1)
+		for _, r := range runs {
+			cursors = append(cursors, newRunCursor(ctx, s.space.Store, r))
+		}
+		cursors = append(cursors, &sliceCursor{files: s.files})
+		drain(merge(cursors))(yield)
+	}
+}
+
+// shrink merges runs until fanIn of them are left.
+func (s *Sorter) shrink(ctx context.Context) ([]string, error) {
+	for pass := 0; len(s.runs) > fanIn; pass++ {
+		var merged []string
+		for part := range slices.Chunk(s.runs, fanIn) {
+			location := fmt.Sprintf("%s-pass%d-%06d.run", s.space.Prefix, pass, len(merged))
+			if _, err := WriteRun(ctx, s.space.Store, location, MergeRuns(ctx, s.space.Store, part)); err != nil {
+				return nil, err
+			}
+			merged = append(merged, location)
+		}
+		s.runs = merged
+	}
+	return s.runs, nil
+}
+
+// MergeRuns yields the files of runs in order, each object once. Their number must be small: each is read by its own buffer.
+func MergeRuns(ctx context.Context, st store.Reader, runs []string) iter.Seq2[File, error] {
+	cursors := make([]cursor, 0, len(runs))
+	for _, r := range runs {
+		cursors = append(cursors, newRunCursor(ctx, st, r))
+	}
+	return drain(merge(cursors))
+}
+
+// drain turns a cursor into an iteration, which can be run once.
+func drain(c cursor) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		for {
+			f, ok, err := c.next()
+			if err != nil {
+				yield(File{}, err)
+				return
+			}
+			if !ok || !yield(f, nil) {
+				return
+			}
+		}
+	}
+}

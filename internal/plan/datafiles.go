@@ -1,0 +1,289 @@
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/contract"
+	"firn/internal/decide"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// rewriteDataFiles pins the branch's head, selects and groups data files, and writes one object a group.
+func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) error {
+	strategy, err := decide.ParseStrategy(p.request.Args["strategy"], p.request.Args["sort_order"], !p.table.Metadata.SortOrder().IsUnsorted())
+	if err != nil {
+		return err
+	}
+	opts, err := decide.ParseDataFilesOptions(strategy, p.request.Options, p.facts())
+	if err != nil {
+		return err
+	}
+	if strategy != decide.BinPack {
+		return refusef("strategy %s is not built yet: use binpack", strategy)
+	}
+	opts.RequireGain = p.automatic
+	branch := p.request.Args["branch"]
+	snap, err := p.table.Head(branch)
+	if err != nil {
+		return refusef("%v", err)
+	}
+	if snap == nil {
+		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
+		return nil
+	}
+	scan, err := p.scan(ctx, snap)
+	if err != nil {
+		return err
+	}
+	plan, err := decide.DataFiles(scan.stats(ctx), opts)
+	if err != nil {
+		return err
+	}
+	if index.Detail, err = json.Marshal(summaryOf(plan)); err != nil {
+		return fmt.Errorf("encode plan summary: %w", err)
+	}
+	if len(plan.Groups) == 0 {
+		index.Outcome, index.Reason = maintenance.NothingToDo, nothingReason(plan)
+		return nil
+	}
+	index.PartialProgress, index.MaxFailedCommits = opts.PartialProgress, opts.MaxFailedCommits
+	if p.dryRun {
+		return nil
+	}
+	return p.writeGroups(ctx, index, scan, plan, opts)
+}
+
+// facts describes the table for option parsing.
+func (p *planner) facts() decide.TableFacts {
+	facts := decide.TableFacts{Properties: p.table.Metadata.Properties(), CurrentSpecID: p.table.Metadata.DefaultPartitionSpec()}
+	for _, spec := range p.table.Metadata.PartitionSpecs() {
+		facts.SpecIDs = append(facts.SpecIDs, spec.ID())
+	}
+	return facts
+}
+
+// nothingReason says why a plan is empty.
+func nothingReason(plan maintenance.RewritePlan) string {
+	if plan.RefusedFiles == 0 {
+		return fmt.Sprintf("none of %d data files qualifies", plan.SkippedFiles)
+	}
+	return fmt.Sprintf("none of %d data files qualifies; %d were refused, the first: %s: %s",
+		plan.SkippedFiles+plan.RefusedFiles, plan.RefusedFiles, plan.Refusals[0].Path, plan.Refusals[0].Reason)
+}
+
+// DataFilesSummary is the detail of a rewrite_data_files index: what the report and a dry run show.
+type DataFilesSummary struct {
+	Groups       int                       `json:"groups"`
+	Files        int                       `json:"files"`
+	Bytes        int64                     `json:"bytes"`
+	Expected     int                       `json:"expected_output_files"`
+	SkippedFiles int                       `json:"skipped_files"`
+	RefusedFiles int                       `json:"refused_files"`
+	Refusals     []maintenance.FileRefusal `json:"refusals,omitempty"`
+	// Plan holds the groups in job order, at most 100.
+	Plan []GroupSummary `json:"plan,omitempty"`
+}
+
+// GroupSummary is one group of a dry run.
+type GroupSummary struct {
+	Partition string `json:"partition"`
+	SpecID    int    `json:"spec_id"`
+	Files     int    `json:"files"`
+	Bytes     int64  `json:"bytes"`
+	Expected  int    `json:"expected_output_files"`
+}
+
+const maxGroupSummaries = 100
+
+func summaryOf(plan maintenance.RewritePlan) DataFilesSummary {
+	s := DataFilesSummary{
+		Groups: len(plan.Groups), Files: plan.TotalFiles, Bytes: plan.TotalBytes, SkippedFiles: plan.SkippedFiles,
+		RefusedFiles: plan.RefusedFiles, Refusals: plan.Refusals,
+	}
+	for _, g := range plan.Groups {
+		s.Expected += g.ExpectedOutputFiles
+		if len(s.Plan) < maxGroupSummaries {
+			s.Plan = append(s.Plan, GroupSummary{
+				Partition: g.Partition, SpecID: g.SpecID, Files: len(g.Files), Bytes: g.SizeBytes, Expected: g.ExpectedOutputFiles,
+			})
+		}
+	}
+	return s
+}
+
+// writeGroups writes the pinned state, the groups and the map items, and fills the index.
+func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, scan *scan, plan maintenance.RewritePlan, opts decide.DataFilesOptions) error {
+	part := func(name string) string { return p.work.Part(index.Job, p.attempt, name) }
+	pinned, err := p.pinned(scan.snap)
+	if err != nil {
+		return err
+	}
+	index.PinnedLocation = part("pinned.json")
+	if err := p.put(ctx, index.PinnedLocation, pinned); err != nil {
+		return err
+	}
+	entries, err := scan.entries(ctx, plan.Groups)
+	if err != nil {
+		return err
+	}
+	batches := opts.Batches(len(plan.Groups))
+	for b, batch := range batches {
+		items := make([]any, 0, batch.Count)
+		for g := batch.First; g < batch.First+batch.Count; g++ {
+			group, err := p.group(plan.Groups[g], entries, pinned, opts)
+			if err != nil {
+				return err
+			}
+			group.Batch, group.Index = b, g
+			location := part(fmt.Sprintf("group-%06d.json", g))
+			if err := p.put(ctx, location, group); err != nil {
+				return err
+			}
+			index.Groups = append(index.Groups, location)
+			items = append(items, maintenance.CompactItem{
+				V: contract.PayloadVersion, Run: p.run, Job: index.Job, Batch: b, Group: g, Index: g, GroupLocation: location,
+				PinnedLocation: index.PinnedLocation,
+			})
+		}
+		location := part(fmt.Sprintf("items-%04d.jsonl", b))
+		if err := p.work.WriteLines(ctx, location, items); err != nil {
+			return err
+		}
+		object, err := handoff.Object(location)
+		if err != nil {
+			return err
+		}
+		index.Batches = append(index.Batches, handoff.Batch{First: batch.First, Count: batch.Count, Items: object, Location: location})
+	}
+	return nil
+}
+
+// put writes one part of the plan.
+func (p *planner) put(ctx context.Context, location string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", location, err)
+	}
+	if err := p.deps.Work.Put(ctx, location, data, store.WriteOptions{ContentType: "application/json"}); err != nil {
+		return fmt.Errorf("write %s: %w", location, err)
+	}
+	return nil
+}
+
+// group makes the object of one group.
+func (p *planner) group(g maintenance.FileGroup, entries map[int]located, pinned handoff.Pinned, opts decide.DataFilesOptions) (handoff.Group, error) {
+	group := handoff.Group{
+		V: contract.PayloadVersion, Run: p.run, Job: p.request.Job, SpecID: g.SpecID, OutputSpecID: opts.OutputSpecID, Partition: g.Partition,
+		HasRowLineage: g.HasRowLineage, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, ExpectedOutputFiles: g.ExpectedOutputFiles,
+		OutputLocation: dataLocation(pinned), Options: p.request.Options,
+	}
+	if opts.UseStartingSequenceNumber {
+		group.DataSequence = pinned.SequenceNumber
+	}
+	deletes := map[string]int{}
+	for _, f := range g.Files {
+		found, ok := entries[f.Ref]
+		if !ok || found.entry.Path != f.Path {
+			return handoff.Group{}, fmt.Errorf("find %s in its manifest again: %w", f.Path, lake.ErrTableFault)
+		}
+		input := handoff.GroupInput{Entry: found.entry}
+		for _, d := range found.deletes {
+			key := deleteKey(d)
+			at, known := deletes[key]
+			if !known {
+				encoded, err := p.encode(d)
+				if err != nil {
+					return handoff.Group{}, err
+				}
+				at = len(group.Deletes)
+				deletes[key] = at
+				group.Deletes = append(group.Deletes, encoded)
+			}
+			input.Deletes = append(input.Deletes, at)
+		}
+		group.Inputs = append(group.Inputs, input)
+	}
+	return group, nil
+}
+
+// deleteKey tells delete entries apart: vectors of one Puffin file differ in their offset.
+func deleteKey(e lake.Entry) string {
+	key := e.File.FilePath() + "#" + strconv.FormatInt(e.DataSequence, 10)
+	if offset := e.File.ContentOffset(); offset != nil {
+		key += "#" + strconv.FormatInt(*offset, 10)
+	}
+	return key
+}
+
+// encode makes a work object's entry of a manifest entry.
+func (p *planner) encode(e lake.Entry) (handoff.Entry, error) {
+	spec := p.table.Metadata.PartitionSpecByID(e.SpecID)
+	if spec == nil {
+		return handoff.Entry{}, fmt.Errorf("encode %s of unknown spec %d: %w", e.File.FilePath(), e.SpecID, lake.ErrTableFault)
+	}
+	schema, err := p.table.SpecSchema(*spec)
+	if err != nil {
+		return handoff.Entry{}, err
+	}
+	data, err := lake.EncodeFile(e.File, *spec, schema)
+	if err != nil {
+		return handoff.Entry{}, fmt.Errorf("encode entry of %s: %w", e.File.FilePath(), err)
+	}
+	return handoff.Entry{
+		File: data, Path: e.File.FilePath(), SpecID: e.SpecID, DataSequence: e.DataSequence, FileSequence: e.FileSequence,
+		SnapshotID: e.SnapshotID, FirstRowID: e.FirstRowID,
+	}, nil
+}
+
+// dataLocation is the folder of data files: write.data.path, its older names, or data under the table's location (Iceberg: LocationProviders).
+func dataLocation(pinned handoff.Pinned) string {
+	for _, key := range []string{"write.data.path", "write.object-storage.path", "write.folder-storage.path"} {
+		if v := pinned.Properties[key]; v != "" {
+			return v
+		}
+	}
+	return store.Join(pinned.Location, "data")
+}
+
+// pinned describes T0.
+func (p *planner) pinned(snap *table.Snapshot) (handoff.Pinned, error) {
+	meta := p.table.Metadata
+	pinned := handoff.Pinned{
+		V: contract.PayloadVersion, Table: p.run.Table, UUID: p.run.TableUUID, Location: meta.Location(), MetadataLocation: p.table.Pointer.MetadataLocation,
+		FormatVersion: meta.Version(), Branch: p.branch(), SnapshotID: snap.SnapshotID, SequenceNumber: snap.SequenceNumber,
+		SchemaID: meta.CurrentSchema().ID, DefaultSpecID: meta.DefaultPartitionSpec(), SortOrderID: meta.DefaultSortOrder(), Properties: meta.Properties(),
+	}
+	var faults error
+	raw := func(list []json.RawMessage, v any) []json.RawMessage {
+		data, err := json.Marshal(v)
+		if err != nil && faults == nil {
+			faults = fmt.Errorf("encode pinned state: %w", err)
+		}
+		return append(list, data)
+	}
+	for _, s := range meta.Schemas() {
+		pinned.Schemas = raw(pinned.Schemas, s)
+	}
+	for _, s := range meta.PartitionSpecs() {
+		pinned.Specs = raw(pinned.Specs, s)
+	}
+	for _, s := range meta.SortOrders() {
+		pinned.SortOrders = raw(pinned.SortOrders, s)
+	}
+	return pinned, faults
+}
+
+func (p *planner) branch() string {
+	if b := p.request.Args["branch"]; b != "" {
+		return b
+	}
+	return table.MainBranch
+}

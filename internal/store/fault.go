@@ -306,19 +306,19 @@ func (f *Faults) Create(ctx context.Context, location string, opts WriteOptions)
 // List implements Lister. It is one call however many objects it yields.
 func (f *Faults) List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		disturbed(f, ctx, OpList, prefix, f.inner.List(ctx, prefix, opts))(yield)
+		disturbed(ctx, f, OpList, prefix, f.inner.List(ctx, prefix, opts))(yield)
 	}
 }
 
 // Uploads implements Lister.
 func (f *Faults) Uploads(ctx context.Context, prefix string) iter.Seq2[IncompleteUpload, error] {
 	return func(yield func(IncompleteUpload, error) bool) {
-		disturbed(f, ctx, OpUploads, prefix, f.inner.Uploads(ctx, prefix))(yield)
+		disturbed(ctx, f, OpUploads, prefix, f.inner.Uploads(ctx, prefix))(yield)
 	}
 }
 
 // disturbed is an iteration under a rule; with Applied the error comes after the last element.
-func disturbed[T any](f *Faults, ctx context.Context, op Operation, prefix string, inner iter.Seq2[T, error]) iter.Seq2[T, error] {
+func disturbed[T any](ctx context.Context, f *Faults, op Operation, prefix string, inner iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		rule, err := f.strike(ctx, op, prefix)

@@ -157,7 +157,7 @@ func (l *Local) open(ctx context.Context, location string) (*os.File, fs.FileInf
 	if _, err := l.stat(ctx, location, p); err != nil {
 		return nil, nil, err
 	}
-	f, err := os.Open(p) //nolint:gosec // opening the caller's path is this store's purpose
+	f, err := os.Open(p)
 	if err != nil {
 		return nil, nil, fileError("open", location, err)
 	}
@@ -203,7 +203,7 @@ func (l *Local) Create(ctx context.Context, location string, opts WriteOptions) 
 		return nil, fileError("make the directory of", location, err)
 	}
 	temp := tempName(target)
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // tables are shared with other users' engines
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return nil, fileError("write", location, err)
 	}

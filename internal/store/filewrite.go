@@ -120,7 +120,7 @@ func makeDirs(dir string) error {
 		if err := makeDirs(parent); err != nil {
 			return err
 		}
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // tables are shared with other users' engines
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		return syncDir(parent)
@@ -130,7 +130,7 @@ func makeDirs(dir string) error {
 
 // syncDir makes a directory's entries durable. File systems that cannot do so answer EINVAL.
 func syncDir(dir string) error {
-	d, err := os.Open(dir) //nolint:gosec // the directory of the caller's path
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

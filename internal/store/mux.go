@@ -11,7 +11,7 @@ import (
 
 // Config says how New reaches objects.
 type Config struct {
-	// Properties are catalog properties under the names of PyIceberg and Java ("s3.endpoint", "s3.region", ...); see S3Options.
+	// Properties are catalog properties under the names of PyIceberg and Java ("s3.endpoint", "s3.region", ...); see NewS3.
 	Properties map[string]string
 	// Stores are further stores by scheme, and replacements of the built-in ones: {"mem": memory} makes mem:// reachable, {"s3": faults}
 	// serves s3, s3a and s3n. They may be shared among multiplexers.
@@ -40,7 +40,11 @@ type mux struct {
 // New returns a store that serves "file" and bare paths from this machine, "s3", "s3a" and "s3n" by one S3 client that is made at the first
 // call, and what the config adds. Faults in the properties are errors here, all at once; missing credentials are errors of the first call.
 func New(cfg Config) (Full, error) {
-	m := &mux{stores: map[string]Full{fileScheme: NewLocal()}}
+	remote, err := NewS3(cfg)
+	if err != nil {
+		return nil, err
+	}
+	m := &mux{stores: map[string]Full{fileScheme: NewLocal(), "s3": remote}}
 	for scheme, s := range cfg.Stores {
 		m.stores[Location{Scheme: scheme}.Canonical().Scheme] = s
 	}
@@ -183,5 +187,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 // backoff is the wait before repetition n (from 0): a random part, at least a half, of base doubled n times and capped.
 func backoff(base, limit time.Duration, n int) time.Duration {
 	d := min(limit, base<<min(n, 20))
-	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter needs no secrecy
+	return d/2 + rand.N(d/2+1)
 }

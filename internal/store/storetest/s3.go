@@ -1,0 +1,147 @@
+package storetest
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+)
+
+// S3Server is an S3 server in this process that keeps its objects in memory.
+type S3Server struct {
+	// Properties reach it: endpoint, region and keys under the names that store.New reads.
+	Properties map[string]string
+	// Intercept, when set, sees each request first and answers true when it has answered it. Set it before the first request.
+	Intercept func(http.ResponseWriter, *http.Request) bool
+
+	inner http.Handler
+	mu    sync.Mutex
+	calls map[string]int
+	write sync.Mutex
+}
+
+// NewS3Server starts a server with the buckets and stops it with the test. It refuses what AWS refuses and gofakes3 lets through: a GET whose
+// If-Match does not hold, the completion of an upload under If-None-Match when the object exists, more than 1,000 keys in a DeleteObjects, a
+// PUT of a part below 5 MiB that is not the last.
+func NewS3Server(t testing.TB, buckets ...string) *S3Server {
+	t.Helper()
+	backend := s3mem.New()
+	for _, b := range buckets {
+		if err := backend.CreateBucket(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &S3Server{inner: gofakes3.New(backend).Server(), calls: map[string]int{}}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	s.Properties = map[string]string{
+		"s3.endpoint": server.URL, "s3.region": "us-east-1", "s3.access-key-id": "test", "s3.secret-access-key": "testtest",
+	}
+	return s
+}
+
+// Requests counts the requests so far by S3's names ("GetObject", "ListObjectsV2", ...).
+func (s *S3Server) Requests(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[name]
+}
+
+// ResetRequests sets all counts to 0.
+func (s *S3Server) ResetRequests() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.calls)
+}
+
+// ServeHTTP implements http.Handler.
+func (s *S3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := RequestName(r)
+	s.mu.Lock()
+	s.calls[name]++
+	s.mu.Unlock()
+	if s.Intercept != nil && s.Intercept(w, r) {
+		return
+	}
+	switch name {
+	case "GetObject":
+		if want := r.Header.Get("If-Match"); want != "" && s.tag(r) != want {
+			Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+			return
+		}
+	case "PutObject":
+		s.write.Lock()
+		defer s.write.Unlock()
+	case "CompleteMultipartUpload":
+		s.write.Lock()
+		defer s.write.Unlock()
+		if r.Header.Get("If-None-Match") == "*" && s.tag(r) != "" {
+			Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
+			return
+		}
+	case "DeleteObjects":
+		body, err := io.ReadAll(r.Body)
+		var request struct{ Object []struct{ Key string } }
+		if err != nil || xml.Unmarshal(body, &request) != nil || len(request.Object) > 1000 {
+			Refuse(w, http.StatusBadRequest, "MalformedXML")
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	s.inner.ServeHTTP(w, r)
+}
+
+// tag is the ETag of the request's object, "" when there is none.
+func (s *S3Server) tag(r *http.Request) string {
+	head := r.Clone(r.Context())
+	head.Method, head.Body, head.URL.RawQuery, head.Header = http.MethodHead, http.NoBody, "", http.Header{}
+	answer := httptest.NewRecorder()
+	s.inner.ServeHTTP(answer, head)
+	if answer.Code != http.StatusOK {
+		return ""
+	}
+	return answer.Header().Get("ETag")
+}
+
+// RequestName is S3's name of a path-style request.
+func RequestName(r *http.Request) string {
+	query := r.URL.Query()
+	_, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	for _, c := range []struct {
+		method, parameter string
+		object            bool
+		name              string
+	}{
+		{http.MethodPost, "delete", false, "DeleteObjects"},
+		{http.MethodGet, "uploads", false, "ListMultipartUploads"},
+		{http.MethodGet, "list-type", false, "ListObjectsV2"},
+		{http.MethodPost, "uploads", true, "CreateMultipartUpload"},
+		{http.MethodPut, "uploadId", true, "UploadPart"},
+		{http.MethodPost, "uploadId", true, "CompleteMultipartUpload"},
+		{http.MethodDelete, "uploadId", true, "AbortMultipartUpload"},
+		{http.MethodGet, "", true, "GetObject"},
+		{http.MethodHead, "", true, "HeadObject"},
+		{http.MethodPut, "", true, "PutObject"},
+		{http.MethodDelete, "", true, "DeleteObject"},
+	} {
+		if r.Method == c.method && (key != "") == c.object && (c.parameter == "" || query.Has(c.parameter)) {
+			return c.name
+		}
+	}
+	return r.Method
+}
+
+// Refuse answers a request as S3 answers an error.
+func Refuse(w http.ResponseWriter, status int, code string) {
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "<Error><Code>%s</Code><Message>made for the test</Message></Error>", code)
+}

@@ -200,6 +200,8 @@ type Fate struct {
 	Groups   []int    `json:"groups,omitempty"`
 	Paths    []string `json:"paths,omitempty"`
 	Metadata []string `json:"metadata,omitempty"`
+	// Detail is commit's own part: what it needs to send exactly the same request again, and to answer when it learns later that it landed.
+	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
 // FateEnd settles a fate entry: written beside it when the answer of the catalog was definite.

@@ -39,18 +39,26 @@ func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema)
 // SpecSchema returns a schema that holds all source columns of a spec: the current one, or, when a source column was dropped since, the newest
 // that still has them. iceberg-go would silently encode null for a field whose source is missing.
 func (t *Table) SpecSchema(spec iceberg.PartitionSpec) (*iceberg.Schema, error) {
-	current := t.Metadata.CurrentSchema()
+	schema, err := SpecSchema(t.Metadata.CurrentSchema(), t.Metadata.Schemas(), spec)
+	if err != nil {
+		return nil, fmt.Errorf("table %s: %w", t.ID, err)
+	}
+	return schema, nil
+}
+
+// SpecSchema is Table.SpecSchema for a state of which only the current schema and the list of all are at hand.
+func SpecSchema(current *iceberg.Schema, all []*iceberg.Schema, spec iceberg.PartitionSpec) (*iceberg.Schema, error) {
 	if checkSources(spec, current) == nil {
 		return current, nil
 	}
 	var found *iceberg.Schema
-	for _, s := range t.Metadata.Schemas() {
+	for _, s := range all {
 		if checkSources(spec, s) == nil && (found == nil || s.ID > found.ID) {
 			found = s
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("no schema of table %s has all source columns of partition spec %d: %w", t.ID, spec.ID(), ErrTableFault)
+		return nil, fmt.Errorf("no schema has all source columns of partition spec %d: %w", spec.ID(), ErrTableFault)
 	}
 	return found, nil
 }

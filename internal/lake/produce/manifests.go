@@ -1,0 +1,165 @@
+package produce
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/lake"
+	"firn/internal/store"
+)
+
+// specIDs are the specs for which manifests of a content must be written, the highest first as in Java's lists.
+func (b *build) specIDs(touched []iceberg.ManifestFile, content iceberg.ManifestContent) []int {
+	var ids []int
+	for _, m := range touched {
+		if m.ManifestContent() == content {
+			ids = append(ids, int(m.PartitionSpecID()))
+		}
+	}
+	if content == iceberg.ManifestContentData {
+		for _, add := range b.a.Add {
+			ids = append(ids, add.SpecID)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	slices.Reverse(ids)
+	return ids
+}
+
+// manifests writes what a spec and content gets: the added files, then the entries of the touched manifests in their order.
+func (b *build) manifests(ctx context.Context, specID int, content iceberg.ManifestContent, touched []iceberg.ManifestFile) ([]iceberg.ManifestFile, error) {
+	spec := b.meta.PartitionSpecByID(specID)
+	if spec == nil {
+		return nil, fmt.Errorf("write manifests of partition spec %d: the table has no such spec", specID)
+	}
+	schema, err := b.a.Table.SpecSchema(*spec)
+	if err != nil {
+		return nil, err
+	}
+	w := &roller{b: b, spec: *spec, schema: schema, content: content}
+	if content == iceberg.ManifestContentData {
+		for _, add := range b.a.Add {
+			if add.SpecID != specID {
+				continue
+			}
+			if err := w.addFile(ctx, add); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, m := range touched {
+		if m.ManifestContent() != content || int(m.PartitionSpecID()) != specID {
+			continue
+		}
+		if err := w.copy(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	return w.out, w.roll(ctx)
+}
+
+// roller writes entries of one spec and content into manifests of about the target size.
+type roller struct {
+	b       *build
+	spec    iceberg.PartitionSpec
+	schema  *iceberg.Schema
+	content iceberg.ManifestContent
+
+	buf bytes.Buffer
+	w   *iceberg.ManifestWriter
+	out []iceberg.ManifestFile
+}
+
+func (r *roller) addFile(ctx context.Context, add Addition) error {
+	sequence := add.DataSequence
+	if r.b.meta.Version() == 1 {
+		sequence = nil
+	}
+	if add.File.FirstRowID() != nil {
+		return fmt.Errorf("added file %s has a first row ID: the manifest list assigns it", add.File.FilePath())
+	}
+	entry := iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &r.b.a.SnapshotID, sequence, nil, add.File)
+	if err := r.write(ctx, entry, (*iceberg.ManifestWriter).Add); err != nil {
+		return fmt.Errorf("add %s: %w", add.File.FilePath(), err)
+	}
+	return r.b.count.added.file(add.File, r.b.count.partitions, r.spec)
+}
+
+// copy writes the live entries of a manifest as EXISTING, those to remove as DELETED.
+func (r *roller) copy(ctx context.Context, m iceberg.ManifestFile) error {
+	remove := r.b.removed[m.FilePath()]
+	for e, err := range lake.Entries(ctx, r.b.p.Store, m, lake.EntryOptions{}) {
+		if err != nil {
+			return err
+		}
+		key := FileOf(e.File)
+		put := (*iceberg.ManifestWriter).Existing
+		if remove[key] {
+			put = (*iceberg.ManifestWriter).Delete
+			delete(remove, key)
+			if err := r.b.count.removed.file(e.File, r.b.count.partitions, r.spec); err != nil {
+				return err
+			}
+		}
+		if err := r.write(ctx, e.Raw, put); err != nil {
+			return fmt.Errorf("copy entry %s: %w", e, err)
+		}
+	}
+	return nil
+}
+
+func (r *roller) write(ctx context.Context, e iceberg.ManifestEntry, put func(*iceberg.ManifestWriter, iceberg.ManifestEntry) error) error {
+	if r.w == nil {
+		r.buf.Reset()
+		w, err := iceberg.NewManifestWriter(r.b.meta.Version(), &r.buf, r.spec, r.schema, r.b.a.SnapshotID,
+			iceberg.WithManifestWriterContent(r.content))
+		if err != nil {
+			return fmt.Errorf("start manifest: %w", err)
+		}
+		r.w = w
+	}
+	if err := put(r.w, e); err != nil {
+		return err
+	}
+	if int64(r.buf.Len()) >= r.b.target {
+		return r.roll(ctx)
+	}
+	return nil
+}
+
+// roll closes the open manifest, if there is one, and stores it.
+func (r *roller) roll(ctx context.Context) error {
+	if r.w == nil {
+		return nil
+	}
+	if err := r.w.Close(); err != nil {
+		return fmt.Errorf("close manifest: %w", err)
+	}
+	location := store.Join(r.b.base, fmt.Sprintf("%s-m%d.avro", r.b.attempt, r.b.number))
+	made, err := r.w.ToManifestFile(location, int64(r.buf.Len()))
+	if err != nil {
+		return fmt.Errorf("describe manifest: %w", err)
+	}
+	if err := r.b.put(ctx, location, r.buf.Bytes()); err != nil {
+		return err
+	}
+	r.b.number++
+	r.out = append(r.out, made)
+	r.w = nil
+	return nil
+}
+
+// put stores a metadata file under a new name. The name counts as written before the call: a lost answer leaves an object too.
+func (b *build) put(ctx context.Context, location string, data []byte) error {
+	b.written = append(b.written, location)
+	err := b.p.Store.Put(ctx, location, bytes.Clone(data), store.WriteOptions{IfAbsent: true, ContentType: "avro/binary"})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", location, err)
+	}
+	return nil
+}

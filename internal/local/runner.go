@@ -1,0 +1,218 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"firn/internal/contract"
+	"firn/internal/edge"
+	"firn/internal/lake"
+	"firn/internal/maintenance"
+	"firn/internal/state"
+	"firn/internal/workflow"
+	"firn/internal/workflow/definition"
+)
+
+// leaseTTL bounds how long a run that ended without freeing its lease keeps others away when its process cannot be checked.
+const leaseTTL = 24 * time.Hour
+
+// Runner runs the state machine over functions in this process.
+type Runner struct {
+	Clients *edge.Clients
+	// Functions are the five functions of the state machine by name.
+	Functions map[string]edge.Raw
+	// LockDir holds one lock file a run: a run whose lock can be taken is dead.
+	LockDir string
+	Now     func() time.Time
+	// Observe gets the execution's history events (progress); nil for none.
+	Observe func(workflow.Event)
+	Log     *slog.Logger
+}
+
+// BusyError says that a living run holds the table.
+type BusyError struct {
+	Table maintenance.TableID
+	RunID maintenance.RunID
+}
+
+// Error names table and run.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("table %s is being maintained by run %s: wait for its end", e.Table, e.RunID)
+}
+
+// Run takes the table's lease, runs the request through the state machine, and returns its report. A dead run that still holds the lease is
+// closed first: its fate logs are ended and its leftovers swept, as the state machine would have done.
+func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request maintenance.Request) (maintenance.ReportOutput, error) {
+	st, err := r.Clients.State(ctx)
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	uuid, head, err := r.identity(ctx, id)
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	var in maintenance.ExecutionInput
+	fill := func(token int64) (maintenance.RunID, []byte) {
+		run := maintenance.Run{RunID: maintenance.NewRunID(uuid, head, token), Table: id, TableUUID: uuid, Token: token}
+		in = maintenance.ExecutionInput{V: contract.PayloadVersion, Run: run, Request: request}
+		data, err := json.Marshal(in)
+		if err != nil {
+			panic(fmt.Sprintf("encode execution input: %v", err)) // plain data always encodes
+		}
+		return run.RunID, data
+	}
+	lease, err := r.acquire(ctx, st, id, fill)
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	lock, err := r.lock(lease.RunID)
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	defer r.unlock(lock)
+	return r.execute(ctx, st, in, lease.Input)
+}
+
+// identity reads the table's UUID and head snapshot.
+func (r *Runner) identity(ctx context.Context, id maintenance.TableID) (uuid string, head int64, err error) {
+	l, err := r.Clients.Lake(ctx, id.Catalog)
+	if err != nil {
+		return "", 0, err
+	}
+	t, err := lake.Load(ctx, l.Catalog, l.Store, id)
+	if err != nil {
+		return "", 0, err
+	}
+	if snap := t.Metadata.CurrentSnapshot(); snap != nil {
+		head = snap.SnapshotID
+	}
+	return t.Metadata.TableUUID().String(), head, nil
+}
+
+// acquire takes the lease, closing a dead holder's run first.
+func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.TableID, fill func(int64) (maintenance.RunID, []byte)) (state.Lease, error) {
+	for {
+		lease, err := st.Acquire(ctx, id, r.Now(), leaseTTL, fill)
+		if !errors.Is(err, state.ErrLeaseHeld) {
+			return lease, err
+		}
+		held, found, err := st.Current(ctx, id)
+		if err != nil {
+			return state.Lease{}, err
+		}
+		if !found {
+			continue
+		}
+		lock, err := r.lock(held.RunID)
+		if err != nil {
+			return state.Lease{}, &BusyError{Table: id, RunID: held.RunID}
+		}
+		r.Log.WarnContext(ctx, "close a dead run", "run_id", held.RunID, "table", id.String())
+		err = r.closeRun(ctx, st, held)
+		r.unlock(lock)
+		if err != nil {
+			return state.Lease{}, fmt.Errorf("close dead run %s: %w", held.RunID, err)
+		}
+	}
+}
+
+// closeRun does for a dead run what the state machine does after a failure: abandon, then report.
+func (r *Runner) closeRun(ctx context.Context, st state.Store, held state.Lease) error {
+	var in maintenance.ExecutionInput
+	if err := json.Unmarshal(held.Input, &in); err != nil {
+		return fmt.Errorf("decode its input: %w", err)
+	}
+	failure := &maintenance.StepError{Error: "States.Runtime", Cause: "the process that executed the run died"}
+	calls := []struct {
+		function string
+		payload  any
+	}{
+		{contract.FunctionSweep, maintenance.SweepInput{V: contract.PayloadVersion, Step: maintenance.SweepAbandon, Run: in.Run}},
+		{contract.FunctionReport, maintenance.ReportInput{V: contract.PayloadVersion, Run: in.Run, Request: in.Request, Error: failure}},
+	}
+	for _, call := range calls {
+		payload, err := json.Marshal(call.payload)
+		if err != nil {
+			return err
+		}
+		if _, err := r.Functions[call.function](ctx, payload); err != nil {
+			return fmt.Errorf("%s: %w", call.function, err)
+		}
+	}
+	if _, err := st.Release(ctx, held.Table, held.Token); err != nil && !errors.Is(err, state.ErrLeaseLost) {
+		return err
+	}
+	return nil
+}
+
+// lock takes the run's lock without waiting; an error means that a living process has it.
+func (r *Runner) lock(id maintenance.RunID) (*flock.Flock, error) {
+	if err := os.MkdirAll(r.LockDir, 0o750); err != nil {
+		return nil, fmt.Errorf("make lock folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(r.LockDir, string(id)+".lock"))
+	taken, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock run %s: %w", id, err)
+	}
+	if !taken {
+		return nil, fmt.Errorf("lock run %s: held by a living process", id)
+	}
+	return lock, nil
+}
+
+func (r *Runner) unlock(lock *flock.Flock) {
+	path := lock.Path()
+	if err := errors.Join(os.Remove(path), lock.Unlock()); err != nil {
+		r.Log.Warn("free lock of a run", "path", path, "error", err)
+	}
+}
+
+// execute runs the state machine to its end.
+func (r *Runner) execute(ctx context.Context, st state.Store, in maintenance.ExecutionInput, input []byte) (maintenance.ReportOutput, error) {
+	work, err := r.Clients.Work()
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	machine, err := workflow.Load(definition.Maintain, workflow.Options{Substitutions: substitutions()})
+	if err != nil {
+		return maintenance.ReportOutput{}, fmt.Errorf("load state machine: %w", err)
+	}
+	runtime := workflow.Runtime{
+		Host:  &Host{Functions: r.Functions, Work: work, Scheme: r.Clients.WorkScheme()},
+		Clock: workflow.NewClock(r.Now), Observe: r.Observe, Parallelism: 1,
+	}
+	execution := workflow.Execution{MachineARN: workflow.LocalMachineARN("maintain"), Name: string(in.Run.RunID), Input: input}
+	result, err := machine.Run(ctx, execution, runtime)
+	if err != nil {
+		return maintenance.ReportOutput{}, fmt.Errorf("run %s: %w", in.Run.RunID, err)
+	}
+	if result.Status == workflow.Succeeded {
+		var out maintenance.ReportOutput
+		if err := json.Unmarshal(result.Output, &out); err != nil {
+			return maintenance.ReportOutput{}, fmt.Errorf("decode report of run %s: %w", in.Run.RunID, err)
+		}
+		return out, nil
+	}
+	record, found, err := st.FindRun(context.WithoutCancel(ctx), in.Run.RunID)
+	if err != nil || !found {
+		return maintenance.ReportOutput{}, errors.Join(result.Err(), err)
+	}
+	return record.Report, nil
+}
+
+// substitutions names the functions as Host knows them.
+func substitutions() map[string]string {
+	return map[string]string{
+		"PlanFunction": contract.FunctionPlan, "CompactFunction": contract.FunctionCompact, "CommitFunction": contract.FunctionCommit,
+		"SweepFunction": contract.FunctionSweep, "ReportFunction": contract.FunctionReport, "CompactConcurrency": "40", "SweepConcurrency": "40",
+	}
+}

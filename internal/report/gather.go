@@ -1,0 +1,148 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"firn/internal/handoff"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// maxNamed is how many refusals and files travel in the outcome; the rest stays in the work location.
+const maxNamed = 20
+
+// gatherer reads what the jobs of one run left in the work location.
+type gatherer struct{ work *handoff.Work }
+
+func (g gatherer) index(ctx context.Context, job maintenance.Job) (handoff.Index, bool, error) {
+	var index handoff.Index
+	found, err := g.read(ctx, g.work.Index(job), &index)
+	return index, found, err
+}
+
+// read decodes an object; found is false when there is none.
+func (g gatherer) read(ctx context.Context, location string, v any) (bool, error) {
+	err := g.work.Read(ctx, location, v)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// job tells how a planned job ended.
+func (g gatherer) job(ctx context.Context, index handoff.Index) (maintenance.JobOutcome, error) {
+	out := maintenance.JobOutcome{Job: index.Job, Outcome: index.Outcome, Reason: index.Reason, Columns: zeroColumns(index.Job), Plan: index.Detail}
+	switch {
+	case index.Outcome != "":
+		return out, nil
+	case index.Job.Rewrites() && index.DryRun:
+		out.Outcome = maintenance.DryRun
+		return out, nil
+	case index.Job.Rewrites():
+		return out, g.batches(ctx, index, &out)
+	case index.Job == maintenance.ExpireSnapshots && !index.DryRun:
+		if err := g.batch(ctx, index.Job, 0, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, g.swept(ctx, index, &out)
+}
+
+// batches sums up a rewrite's commits. Groups that did not land are refusals; the job is committed when any batch is.
+func (g gatherer) batches(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
+	landed, failed := 0, 0
+	var bad maintenance.JobOutcome
+	for b := range index.Batches {
+		one := maintenance.JobOutcome{Columns: map[string]int64{}}
+		if err := g.batch(ctx, index.Job, b, &one); err != nil {
+			return err
+		}
+		for name, n := range one.Columns {
+			out.Columns[name] += n
+		}
+		out.Refusals = append(out.Refusals, one.Refusals...)
+		switch one.Outcome {
+		case maintenance.Committed:
+			landed++
+			out.SnapshotID = one.SnapshotID
+		case maintenance.NothingToDo:
+		default:
+			failed++
+			bad.Outcome = worst(bad.Outcome, one.Outcome)
+			bad.Reason = one.Reason
+		}
+	}
+	out.Refusals = out.Refusals[:min(len(out.Refusals), maxNamed)]
+	switch {
+	case bad.Outcome == maintenance.Unknown || failed > 0 && landed == 0:
+		out.Outcome, out.Reason = bad.Outcome, bad.Reason
+	case index.PartialProgress && failed > index.MaxFailedCommits:
+		out.Outcome = maintenance.Failed
+		out.Reason = fmt.Sprintf("%d of %d commits failed, partial-progress.max-failed-commits is %d; the first reason: %s",
+			failed, len(index.Batches), index.MaxFailedCommits, bad.Reason)
+	case landed > 0:
+		out.Outcome = maintenance.Committed
+	default:
+		out.Outcome = maintenance.NothingToDo
+	}
+	return nil
+}
+
+// batch reads one commit's result. Without one the run ended before the commit was settled.
+func (g gatherer) batch(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
+	var result handoff.CommitResult
+	found, err := g.read(ctx, g.work.Commit(job, batch), &result)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return g.unsettled(ctx, job, batch, out)
+	}
+	out.Outcome, out.Reason, out.SnapshotID = result.Outcome, result.Reason, result.SnapshotID
+	maps.Copy(out.Columns, result.Columns)
+	for _, d := range result.Dropped {
+		out.Refusals = append(out.Refusals, fmt.Sprintf("group %d (%d files): %s: %s", d.Index, d.Files, d.Outcome, d.Reason))
+	}
+	return nil
+}
+
+// unsettled tells a commit that was never tried from one whose state is unknown: by whether its fate log announces a call.
+func (g gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
+	out.Outcome, out.Reason = maintenance.Failed, "the run ended before this commit"
+	for n := 0; ; n++ {
+		var fate handoff.Fate
+		found, err := g.read(ctx, g.work.Fate(job, batch, n), &fate)
+		if err != nil || !found {
+			return err
+		}
+		var end handoff.FateEnd
+		settled, err := g.read(ctx, g.work.FateEnd(job, batch, n), &end)
+		if err != nil {
+			return err
+		}
+		if !fate.Abandoned && !settled {
+			out.Outcome, out.Reason, out.SnapshotID = maintenance.Unknown, "the catalog's answer was lost: nothing was deleted", fate.SnapshotID
+		}
+	}
+}
+
+// zeroColumns are Spark's result columns of a procedure, all zero.
+func zeroColumns(job maintenance.Job) map[string]int64 {
+	names := map[maintenance.Job][]string{
+		maintenance.RewriteDataFiles: {
+			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
+		},
+		maintenance.ExpireSnapshots: {
+			"deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count", "deleted_manifest_files_count",
+			"deleted_manifest_lists_count", "deleted_statistics_files_count",
+		},
+	}
+	columns := map[string]int64{}
+	for _, name := range names[job] {
+		columns[name] = 0
+	}
+	return columns
+}

@@ -1,0 +1,170 @@
+// Package report ends a run: it gathers what the jobs left in the work location, writes the run's history, emits metrics, and frees the lease.
+// It runs on success and on failure. It reads the work location only, never the table, so that it can always tell what happened.
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/maintenance"
+	"firn/internal/state"
+	"firn/internal/store"
+	"firn/internal/telemetry"
+)
+
+// Notifier puts a table back on the queue of tables to look at.
+type Notifier interface {
+	Notify(ctx context.Context, table maintenance.TableID) error
+}
+
+// Deps are what report reaches.
+type Deps struct {
+	// Work is the store of WorkLocation.
+	Work         store.ReadWriter
+	WorkLocation string
+	State        state.Store
+	Metrics      telemetry.Sink
+	// Notifier gets tables whose events met the held lease; nil when nobody waits for them.
+	Notifier Notifier
+	Now      func() time.Time
+	Log      *slog.Logger
+}
+
+// Function is report.
+type Function struct{ deps Deps }
+
+// New returns the function.
+func New(deps Deps) *Function { return &Function{deps: deps} }
+
+// Handle gathers, remembers and tells. A second call writes the same history and frees nothing twice.
+func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (maintenance.ReportOutput, error) {
+	g := gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID)}
+	out := maintenance.ReportOutput{V: contract.PayloadVersion, Run: in.Run, Jobs: []maintenance.JobOutcome{}}
+	started := f.deps.Now().UnixMilli()
+	for _, job := range maintenance.Chain() {
+		index, found, err := g.index(ctx, job)
+		if err != nil {
+			return maintenance.ReportOutput{}, err
+		}
+		if !found {
+			continue
+		}
+		outcome, err := g.job(ctx, index)
+		if err != nil {
+			return maintenance.ReportOutput{}, err
+		}
+		started = min(started, index.PlannedAtMS)
+		out.Jobs = append(out.Jobs, outcome)
+	}
+	out.Outcome = overall(out.Jobs)
+	if in.Error != nil {
+		out.Error, out.Reason = in.Error.Error, in.Error.Cause
+		out.Outcome = worst(out.Outcome, outcomeOf(in.Error.Error))
+	}
+	if err := f.remember(ctx, in, out, started); err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	return out, f.release(ctx, in.Run)
+}
+
+// remember writes history, the ledger's last runs, and metrics.
+func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out maintenance.ReportOutput, startedMS int64) error {
+	now := f.deps.Now()
+	record := state.RunRecord{Run: in.Run, Request: in.Request, StartedMS: startedMS, EndedMS: now.UnixMilli(), Report: out}
+	if earlier, found, err := f.deps.State.FindRun(ctx, in.Run.RunID); err != nil {
+		return err
+	} else if found {
+		record.StartedMS, record.EndedMS = earlier.StartedMS, earlier.EndedMS
+	}
+	if err := f.deps.State.SaveRun(ctx, record); err != nil {
+		return err
+	}
+	if err := f.lastRuns(ctx, in.Run.Table, out, now); err != nil {
+		return err
+	}
+	for _, job := range out.Jobs {
+		if err := f.deps.Metrics.Emit(now, in.Run.Table, job.Job, telemetry.Counts(job.Columns)); err != nil {
+			return fmt.Errorf("emit metrics of run %s: %w", in.Run.RunID, err)
+		}
+		f.deps.Log.InfoContext(ctx, "job ended", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "job", job.Job, "outcome", job.Outcome,
+			"reason", job.Reason, "snapshot_id", job.SnapshotID)
+	}
+	return nil
+}
+
+// lastRuns notes when each job ended, for triggers that count from there. A table without ledger has nothing to note it on.
+func (f *Function) lastRuns(ctx context.Context, table maintenance.TableID, out maintenance.ReportOutput, now time.Time) error {
+	for {
+		head, err := f.deps.State.LoadHead(ctx, table)
+		if err != nil || head.Version == 0 {
+			return err
+		}
+		if head.LastRunMS == nil {
+			head.LastRunMS = map[maintenance.Job]int64{}
+		}
+		for _, job := range out.Jobs {
+			if job.Outcome == maintenance.Committed || job.Outcome == maintenance.NothingToDo || job.Outcome == maintenance.DryRun {
+				head.LastRunMS[job.Job] = now.UnixMilli()
+			}
+		}
+		if _, err = f.deps.State.SaveHead(ctx, head); !errors.Is(err, state.ErrConditionFailed) {
+			return err
+		}
+	}
+}
+
+// release frees the lease and puts the table back on the queue when events met it.
+func (f *Function) release(ctx context.Context, run maintenance.Run) error {
+	pending, err := f.deps.State.Release(ctx, run.Table, run.Token)
+	if errors.Is(err, state.ErrLeaseLost) {
+		return nil // a second call, or another run took over: the lease is not ours to free
+	}
+	if err != nil || !pending || f.deps.Notifier == nil {
+		return err
+	}
+	return f.deps.Notifier.Notify(ctx, run.Table)
+}
+
+// outcomeOf maps the error that ended a run.
+func outcomeOf(name string) maintenance.Outcome {
+	switch name {
+	case contract.ErrorConflict:
+		return maintenance.Conflict
+	case contract.ErrorRefused, contract.ErrorBadInput, contract.ErrorUnsupportedVersion:
+		return maintenance.Refused
+	case contract.ErrorCommitStateUnknown:
+		return maintenance.Unknown
+	}
+	return maintenance.Failed
+}
+
+// severity orders outcomes for a run's overall one.
+func severity(o maintenance.Outcome) int {
+	order := []maintenance.Outcome{
+		maintenance.NothingToDo, maintenance.DryRun, maintenance.Committed, maintenance.Refused, maintenance.Conflict, maintenance.Failed,
+		maintenance.Unknown,
+	}
+	return slices.Index(order, o) // -1 for "no outcome yet"
+}
+
+func worst(a, b maintenance.Outcome) maintenance.Outcome {
+	if severity(b) > severity(a) {
+		return b
+	}
+	return a
+}
+
+// overall is the worst of the jobs' outcomes.
+func overall(jobs []maintenance.JobOutcome) maintenance.Outcome {
+	out := maintenance.NothingToDo
+	for _, j := range jobs {
+		out = worst(out, j.Outcome)
+	}
+	return out
+}

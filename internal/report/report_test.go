@@ -1,0 +1,169 @@
+package report_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/maintenance"
+	"firn/internal/report"
+	"firn/internal/state"
+	"firn/internal/store"
+	"firn/internal/telemetry"
+)
+
+const workLocation = "mem://work/firn"
+
+type world struct {
+	fn    *report.Function
+	work  *handoff.Work
+	state state.Store
+	run   maintenance.Run
+	told  []maintenance.TableID
+}
+
+func (w *world) Notify(_ context.Context, table maintenance.TableID) error {
+	w.told = append(w.told, table)
+	return nil
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	now := func() time.Time { return time.UnixMilli(1_700_000_000_000) }
+	st := store.NewMemory(now)
+	w := &world{state: state.New(state.NewMemory())}
+	table := maintenance.TableID{Namespace: "db", Name: "t"}
+	lease, err := w.state.Acquire(context.Background(), table, now(), time.Hour, func(token int64) (maintenance.RunID, []byte) {
+		w.run = maintenance.Run{RunID: maintenance.NewRunID("u", 1, token), Table: table, TableUUID: "u", Token: token}
+		return w.run.RunID, []byte("{}")
+	})
+	if err != nil || lease.RunID != w.run.RunID {
+		t.Fatal(err)
+	}
+	w.work = handoff.Open(st, workLocation, w.run.RunID)
+	w.fn = report.New(report.Deps{
+		Work: st, WorkLocation: workLocation, State: w.state, Metrics: telemetry.Discard{}, Notifier: w, Now: now, Log: slog.New(slog.DiscardHandler),
+	})
+	return w
+}
+
+func (w *world) write(t *testing.T, location string, v any) {
+	t.Helper()
+	if _, err := w.work.WriteOnce(context.Background(), location, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) handle(t *testing.T, failure *maintenance.StepError) maintenance.ReportOutput {
+	t.Helper()
+	out, err := w.fn.Handle(context.Background(), maintenance.ReportInput{V: contract.PayloadVersion, Run: w.run, Error: failure})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (w *world) rewriteIndex(batches int, partial bool, maxFailed int) *handoff.Index {
+	return &handoff.Index{
+		V: contract.PayloadVersion, Run: w.run, Job: maintenance.RewriteDataFiles, Batches: make([]handoff.Batch, batches), PartialProgress: partial,
+		MaxFailedCommits: maxFailed, PlannedAtMS: 5,
+	}
+}
+
+func commitResult(outcome maintenance.Outcome, snapshot, files int64) *handoff.CommitResult {
+	return &handoff.CommitResult{
+		V: contract.PayloadVersion, Outcome: outcome, SnapshotID: snapshot, Reason: "because",
+		Columns: map[string]int64{"rewritten_data_files_count": files},
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	t.Parallel()
+	job := maintenance.RewriteDataFiles
+	tests := map[string]struct {
+		prepare func(*testing.T, *world)
+		failure *maintenance.StepError
+		want    maintenance.Outcome
+		columns int64
+	}{
+		"nothing was planned": {func(*testing.T, *world) {}, nil, maintenance.NothingToDo, 0},
+		"two batches landed": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(2, true, 2))
+			w.write(t, w.work.Commit(job, 0), commitResult(maintenance.Committed, 7, 3))
+			w.write(t, w.work.Commit(job, 1), commitResult(maintenance.Committed, 8, 4))
+		}, nil, maintenance.Committed, 7},
+		"one of two landed, tolerated": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(2, true, 1))
+			w.write(t, w.work.Commit(job, 0), commitResult(maintenance.Committed, 7, 3))
+			w.write(t, w.work.Commit(job, 1), commitResult(maintenance.Conflict, 0, 0))
+		}, nil, maintenance.Committed, 3},
+		"one of two landed, not tolerated": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(2, true, 0))
+			w.write(t, w.work.Commit(job, 0), commitResult(maintenance.Committed, 7, 3))
+			w.write(t, w.work.Commit(job, 1), commitResult(maintenance.Conflict, 0, 0))
+		}, nil, maintenance.Failed, 3},
+		"the only batch conflicted": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(1, false, 0))
+			w.write(t, w.work.Commit(job, 0), commitResult(maintenance.Conflict, 0, 0))
+		}, nil, maintenance.Conflict, 0},
+		"died before the commit": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(1, false, 0))
+		}, &maintenance.StepError{Error: "States.Timeout"}, maintenance.Failed, 0},
+		"a call was announced and never settled": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(1, false, 0))
+			w.write(t, w.work.Fate(job, 0, 0), &handoff.Fate{V: contract.PayloadVersion, SnapshotID: 9})
+		}, &maintenance.StepError{Error: contract.ErrorCommitStateUnknown}, maintenance.Unknown, 0},
+		"a settled call, then the end": {func(t *testing.T, w *world) {
+			w.write(t, w.work.Index(job), w.rewriteIndex(1, false, 0))
+			w.write(t, w.work.Fate(job, 0, 0), &handoff.Fate{V: contract.PayloadVersion, SnapshotID: 9})
+			w.write(t, w.work.FateEnd(job, 0, 0), &handoff.FateEnd{V: contract.PayloadVersion, Outcome: maintenance.Conflict})
+		}, nil, maintenance.Failed, 0},
+		"refused by plan": {func(t *testing.T, w *world) {
+			index := w.rewriteIndex(0, false, 0)
+			index.Outcome = maintenance.Refused
+			w.write(t, w.work.Index(job), index)
+		}, nil, maintenance.Refused, 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			test.prepare(t, w)
+			first := w.handle(t, test.failure)
+			if first.Outcome != test.want {
+				t.Errorf("outcome %s (%s), want %s", first.Outcome, first.Reason, test.want)
+			}
+			if len(first.Jobs) > 0 && first.Jobs[0].Columns["rewritten_data_files_count"] != test.columns {
+				t.Errorf("columns %v, want %d files", first.Jobs[0].Columns, test.columns)
+			}
+			if diff := cmp.Diff(first, w.handle(t, test.failure)); diff != "" {
+				t.Errorf("second call differs:\n%s", diff)
+			}
+			if _, held, err := w.state.Current(context.Background(), w.run.Table); err != nil || held {
+				t.Errorf("lease held: %v, %v", held, err)
+			}
+			runs, err := w.state.Runs(context.Background(), w.run.Table, 0)
+			if err != nil || len(runs) != 1 {
+				t.Errorf("history has %d runs, %v: want one", len(runs), err)
+			}
+		})
+	}
+}
+
+func TestPendingTableGoesBackOnTheQueueOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	if marked, err := w.state.MarkPending(context.Background(), w.run.Table); err != nil || !marked {
+		t.Fatal(marked, err)
+	}
+	w.handle(t, nil)
+	w.handle(t, nil)
+	if len(w.told) != 1 || w.told[0] != w.run.Table {
+		t.Errorf("told %v, want the table once", w.told)
+	}
+}

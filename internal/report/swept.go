@@ -1,0 +1,53 @@
+package report
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"firn/internal/handoff"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// swept adds what sweep did for an expiry or an orphan sweep. An expiry stays committed whatever its clean-up did: what was left is told, and goes
+// with remove_orphan_files.
+func (g gatherer) swept(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
+	summary, err := g.work.SweepSummary(ctx, index.Job, 0)
+	if errors.Is(err, store.ErrNotFound) {
+		if out.Outcome == "" {
+			out.Outcome, out.Reason = maintenance.Failed, "the run ended before its files were looked at"
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	maps.Copy(out.Columns, summary.Columns)
+	out.Files, out.FilesLocation = summary.Files[:min(len(summary.Files), maxNamed)], summary.FilesLocation
+	for _, kept := range summary.Kept {
+		out.Refusals = append(out.Refusals, fmt.Sprintf("kept %s: %s", kept.Location, kept.Reason))
+	}
+	for _, failure := range summary.Failures {
+		out.Refusals = append(out.Refusals, fmt.Sprintf("could not delete %s: %s", failure.Location, failure.Reason))
+	}
+	out.Refusals = append(out.Refusals, summary.Warnings...)
+	out.Refusals = out.Refusals[:min(len(out.Refusals), maxNamed)]
+	if index.Job == maintenance.RemoveOrphanFiles {
+		out.Columns["orphan_files_count"], out.Columns["deleted_files_count"] = summary.Candidates, summary.Deleted
+	}
+	unfinished := summary.UnfinishedRanges > 0 || summary.Failed > 0
+	switch {
+	case index.Job == maintenance.ExpireSnapshots && !index.DryRun:
+		if unfinished || summary.Outcome == maintenance.Refused {
+			out.Reason = fmt.Sprintf("snapshots expired; %d files could not be deleted, %d ranges are unfinished. %s",
+				summary.Failed, summary.UnfinishedRanges, summary.Reason)
+		}
+	case unfinished:
+		out.Outcome, out.Reason = maintenance.Failed, fmt.Sprintf("%d files could not be deleted, %d ranges are unfinished", summary.Failed, summary.UnfinishedRanges)
+	default:
+		out.Outcome, out.Reason = summary.Outcome, summary.Reason
+	}
+	return nil
+}

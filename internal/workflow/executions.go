@@ -74,10 +74,10 @@ type registered struct {
 	done        chan struct{}
 }
 
-// NewExecutions returns an empty registry. onEnd, which may be nil, is called once for each execution that ended, however it did.
+// NewExecutions returns an empty registry. rt.Observe is called by one goroutine at a time. onEnd, which may be nil, is called once for each execution that ended, however it did.
 func NewExecutions(rt Runtime, onEnd func(Description)) *Executions {
 	x := &Executions{rt: rt, onEnd: onEnd, machines: map[string]*Machine{}, runs: map[string]*registered{}}
-	x.rt.Starter = x
+	x.rt.Starter, x.rt.Observe = x, serial(rt.Observe)
 	return x
 }
 

@@ -86,7 +86,7 @@ type Runtime struct {
 	Clock Clock
 	// Starter starts nested executions; without it a machine that has startExecution states does not run. Executions sets itself.
 	Starter Starter
-	// Observe gets every history event, one at a time per execution and its children; nil for none. It must not block for long.
+	// Observe gets every history event, one at a time for each Run and for each Executions; nil for none. It must not block for long.
 	Observe func(Event)
 	// Jitter gives values from 0 to 1 for JitterStrategy FULL; nil means no jitter.
 	Jitter func() float64

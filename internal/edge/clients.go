@@ -27,13 +27,15 @@ type Clients struct {
 
 	mu    sync.Mutex
 	lakes map[string]Lake
-	state state.Store
-	work  store.Full
+	// tables are stores that were opened without their catalog.
+	tables map[string]store.ReadWriter
+	state  state.Store
+	work   store.Full
 }
 
 // NewClients returns clients over the settings. stores replaces stores by scheme (tests: memory, faults).
 func NewClients(config *catalogs.Config, settings Settings, stores map[string]store.Full) *Clients {
-	return &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}}
+	return &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}, tables: map[string]store.ReadWriter{}}
 }
 
 // Settings returns the settings.
@@ -74,6 +76,31 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 	l := Lake{Catalog: cat, Store: st}
 	c.lakes[name] = l
 	return l, nil
+}
+
+// Tables opens the store of a catalog's tables and not the catalog: for compact, which must not reach one.
+func (c *Clients) Tables(name string) (store.ReadWriter, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if name == "" {
+		name = c.config.Default()
+	}
+	if l, found := c.lakes[name]; found {
+		return l.Store, nil
+	}
+	if st, found := c.tables[name]; found {
+		return st, nil
+	}
+	props, err := c.config.Properties(name)
+	if err != nil {
+		return nil, err
+	}
+	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
+	if err != nil {
+		return nil, fmt.Errorf("open store of catalog %s: %w", name, err)
+	}
+	c.tables[name] = st
+	return st, nil
 }
 
 // Work is the store of the work location: the default catalog's properties reach it.

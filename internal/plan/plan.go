@@ -21,9 +21,6 @@ import (
 	"firn/internal/store"
 )
 
-// LeaseTTL is how long a renewed lease lasts: longer than a state of the state machine may take.
-const LeaseTTL = 30 * time.Minute
-
 // Deps are what plan reaches.
 type Deps struct {
 	// Catalog opens the catalog of a table and the store of its files.
@@ -47,7 +44,7 @@ func New(deps Deps) *Function { return &Function{deps: deps} }
 // Handle answers with the branch that the state machine takes next. Errors: state.ErrLeaseLost when another run took the table over; the ports'
 // classes otherwise. A job that cannot be planned (unsupported table, bad option) is a refused job in its index, not an error.
 func (f *Function) Handle(ctx context.Context, in maintenance.PlanInput) (maintenance.PlanOutput, error) {
-	if err := f.deps.Leases.Renew(ctx, in.Run.Table, in.Run.Token, f.deps.Now(), LeaseTTL); err != nil {
+	if err := f.deps.Leases.Renew(ctx, in.Run.Table, in.Run.Token, f.deps.Now(), state.LeaseTTL); err != nil {
 		return maintenance.PlanOutput{}, fmt.Errorf("renew lease of run %s: %w", in.Run.RunID, err)
 	}
 	work := handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID)

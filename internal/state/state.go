@@ -25,6 +25,9 @@ var (
 	ErrTransient = errors.New("transient state error")
 )
 
+// LeaseTTL is how long a renewed lease lasts: longer than any state of the state machine may take.
+const LeaseTTL = 30 * time.Minute
+
 // LeasePhase says how far the holder of a lease got.
 type LeasePhase string
 

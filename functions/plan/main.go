@@ -1,0 +1,33 @@
+// Command plan is the Lambda function that decides what a run does next.
+package main
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"firn/internal/edge"
+	"firn/internal/lake/catalogs"
+	"firn/internal/plan"
+	"firn/internal/store"
+)
+
+func main() {
+	edge.Start(func(ctx context.Context, p edge.Process) (edge.Raw, error) {
+		work, err := p.Work()
+		if err != nil {
+			return nil, err
+		}
+		state, err := p.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return edge.Handler(plan.New(plan.Deps{
+			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+				l, err := p.Lake(ctx, name)
+				return l.Catalog, l.Store, err
+			},
+			Work: work, WorkLocation: p.Settings().WorkLocation, Leases: state, Now: p.Now, NewAttempt: uuid.NewString, Log: p.Log,
+		}).Handle), nil
+	})
+}

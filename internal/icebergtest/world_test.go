@@ -1,0 +1,148 @@
+package icebergtest_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"firn/internal/icebergtest"
+	"firn/internal/lake"
+)
+
+func rowsText(c icebergtest.Content) string { return strings.Join(c.Rows, "\n") }
+
+func TestWorldWritesEveryVersionAndEveryDelete(t *testing.T) {
+	t.Parallel()
+	for version := 1; version <= 3; version++ {
+		for _, parts := range [][]string{nil, {"g"}, {"bucket(4, id)", "day(ts)"}} {
+			t.Run(fmt.Sprint("version ", version, parts), func(t *testing.T) {
+				t.Parallel()
+				w := icebergtest.NewWorld(t)
+				tbl := w.NewTable("db.t", icebergtest.Version(version), icebergtest.Partitioned(parts...),
+					icebergtest.Columns("id int required", "g string", "ts timestamptz"))
+				first := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a", 0}, icebergtest.Row{2, "a", 0}, icebergtest.Row{3, nil, -1}))
+				tbl.Commit(icebergtest.Append(icebergtest.Row{4, "a", 1}))
+				if got := tbl.Rows(); got.Count != 4 {
+					t.Fatalf("rows:\n%s", rowsText(got))
+				}
+				switch version {
+				case 1:
+					tbl.Commit(icebergtest.Remove(first.DataFiles[0]))
+				case 2:
+					tbl.Commit(icebergtest.DeletePositions(first.DataFiles[0], 0))
+				case 3:
+					tbl.Commit(icebergtest.DeleteVector(first.DataFiles[0], 0))
+				}
+				if got := tbl.Rows(); got.Count == 4 || strings.Contains(rowsText(got), `"id":1,`) {
+					t.Errorf("row 1 is still there:\n%s", rowsText(got))
+				}
+			})
+		}
+	}
+}
+
+func TestWorldEqualityDeletes(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Columns("id long", "g string"))
+	tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a"}, icebergtest.Row{2, "b"}, icebergtest.Row{nil, "c"}))
+	tbl.Repartition("g")
+	tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a"}, icebergtest.Row{1, "b"}))
+	tbl.Commit(icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{1, "b"}))
+	if got, want := rowsText(tbl.Rows()), `{"id":1,"g":"a"}`+"\n"+`{"id":1,"g":"a"}`+"\n"+`{"id":2,"g":"b"}`+"\n"+`{"id":null,"g":"c"}`; got != want {
+		t.Errorf("after the delete in one partition:\n%s\nwant\n%s", got, want)
+	}
+	tbl.Commit(icebergtest.DeleteEqualGlobally([]string{"id"}, icebergtest.Row{1}, icebergtest.Row{nil}), icebergtest.Append(icebergtest.Row{1, "new"}))
+	if got, want := rowsText(tbl.Rows()), `{"id":1,"g":"new"}`+"\n"+`{"id":2,"g":"b"}`; got != want {
+		t.Errorf("after the global delete:\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestWorldEvolution(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Columns("id int", "f float", "d decimal(4,2)"))
+	tbl.Commit(icebergtest.Append(icebergtest.Row{1, 0.5, "1.50"}))
+	tbl.Evolve(icebergtest.PromoteColumn("id", "long"), icebergtest.PromoteColumn("f", "double"), icebergtest.PromoteColumn("d", "decimal(9,2)"),
+		icebergtest.RenameColumn("f", "g"), icebergtest.AddColumn("n", "binary"))
+	tbl.Commit(icebergtest.Append(icebergtest.Row{int64(1) << 40, -0.5, "-12345.60", "x"}))
+	want := `{"id":1,"g":"0x3fe0000000000000","d":"1.50","n":null}` + "\n" + `{"id":1099511627776,"g":"0xbfe0000000000000","d":"-12345.60","n":"78"}`
+	if got := rowsText(tbl.Rows()); got != want {
+		t.Errorf("rows:\n%s\nwant\n%s", got, want)
+	}
+	tbl.Evolve(icebergtest.DropColumn("g"))
+	if got := rowsText(tbl.Rows()); strings.Contains(got, `"g"`) {
+		t.Errorf("dropped column is still there:\n%s", got)
+	}
+}
+
+func TestWorldLineageAndUpgrade(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Columns("id int"))
+	first := tbl.Commit(icebergtest.Append(icebergtest.Row{1}, icebergtest.Row{2}))
+	tbl.Upgrade(3)
+	tbl.Commit(icebergtest.Append(icebergtest.Row{3}))
+	tbl.Commit(icebergtest.DeleteVectors(map[string][]int64{first.DataFiles[0]: {0}}))
+	tbl.Commit(icebergtest.DeleteVector(first.DataFiles[0], 1))
+	state := tbl.State()
+	if got := rowsText(tbl.Lineage()); got != `{"id":3,"_row_id":0,"_last_updated_sequence_number":2}` {
+		t.Errorf("lineage:\n%s", got)
+	}
+	head, err := state.Head("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := head.Summary.Properties["total-delete-files"]; got != "1" {
+		t.Errorf("total-delete-files %s after a vector was replaced, want 1", got)
+	}
+	if state.Metadata.NextRowID() != 3 {
+		t.Errorf("next row ID %d, want 3", state.Metadata.NextRowID())
+	}
+}
+
+func TestWorldIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	build := func() string {
+		tbl := icebergtest.NewWorld(t).NewTable("db.t")
+		c := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a", 0.5}))
+		tbl.SetProperty("k", "v")
+		tbl.Tag("one", c.Snapshot.SnapshotID)
+		return fmt.Sprint(tbl.Pointer().MetadataLocation, c.Snapshot, c.DataFiles)
+	}
+	if a, b := build(), build(); a != b {
+		t.Errorf("two builds differ:\n%s\n%s", a, b)
+	}
+}
+
+func TestWorldOnDiskAndBranches(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewLocalWorld(t)
+	tbl := w.NewTable("a.b.t")
+	one := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a", 0.5}))
+	tbl.Branch("dev", one.Snapshot.SnapshotID)
+	dev := tbl.CommitTo("dev", icebergtest.Append(icebergtest.Row{2, "a", 0.5}))
+	if main, other := tbl.Rows().Count, tbl.RowsAt(dev.Snapshot.SnapshotID).Count; main != 1 || other != 2 {
+		t.Errorf("main has %d rows and dev %d, want 1 and 2", main, other)
+	}
+	info, err := w.Store.Head(context.Background(), one.DataFiles[0])
+	if err != nil || info.SizeBytes == 0 {
+		t.Errorf("data file: %+v, %v", info, err)
+	}
+}
+
+// TestConcurrentWriterOnReferenceTable commits to a table that Spark wrote.
+func TestConcurrentWriterOnReferenceTable(t *testing.T) {
+	t.Parallel()
+	ref := icebergtest.Reference(t, "dv")
+	tbl := ref.World(t).Open(ref.ID)
+	before := tbl.Rows().Count
+	tbl.Commit(icebergtest.Append(icebergtest.Row{1_000_000, "new", 1.0}))
+	if got := tbl.Rows().Count; got != before+1 {
+		t.Errorf("%d rows, want %d", got, before+1)
+	}
+	if _, err := lake.Load(context.Background(), ref.Catalog, ref.Store, ref.ID); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,151 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// fate is one entry of the fate log with its end, when it has one.
+type fate struct {
+	handoff.Fate
+	detail fateDetail
+	// end is the definite answer of the catalog, "" while there is none.
+	end maintenance.Outcome
+}
+
+// fateDetail is commit's own part of a fate entry.
+type fateDetail struct {
+	// Snapshot is the snapshot as it was sent, so that exactly it can be sent again.
+	Snapshot json.RawMessage `json:"snapshot,omitempty"`
+	// Columns and Dropped are what the batch's result says if the attempt lands.
+	Columns map[string]int64       `json:"columns,omitempty"`
+	Dropped []handoff.DroppedGroup `json:"dropped,omitempty"`
+	// Expired and Refs belong to an expiry: what it removes, and the refs that it knew.
+	Expired *handoff.Expired `json:"expired,omitempty"`
+	Refs    map[string]int64 `json:"refs,omitempty"`
+}
+
+// readFates reads entries that this execution does not know yet.
+func (s *session) readFates(ctx context.Context) error {
+	for {
+		n := len(s.fates)
+		var f fate
+		switch err := s.work.Read(ctx, s.work.Fate(s.in.Job, s.in.Batch, n), &f.Fate); {
+		case errors.Is(err, store.ErrNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read fate log: %w", err)
+		}
+		if len(f.Detail) > 0 {
+			if err := json.Unmarshal(f.Detail, &f.detail); err != nil {
+				return fmt.Errorf("read fate log: entry %d: %w", n, err)
+			}
+		}
+		var end handoff.FateEnd
+		switch err := s.work.Read(ctx, s.work.FateEnd(s.in.Job, s.in.Batch, n), &end); {
+		case err == nil:
+			f.end = end.Outcome
+		case !errors.Is(err, store.ErrNotFound):
+			return fmt.Errorf("read fate log: %w", err)
+		}
+		s.fates = append(s.fates, f)
+	}
+}
+
+// abandoned reports whether sweep closed the log.
+func (s *session) abandoned() bool {
+	return slices.ContainsFunc(s.fates, func(f fate) bool { return f.Abandoned })
+}
+
+// announce writes the next entry of the log. It is false when another execution or sweep wrote that entry first: the log must be read again.
+func (s *session) announce(ctx context.Context, entry handoff.Fate, detail fateDetail) (n int, ours bool, err error) {
+	if entry.Detail, err = json.Marshal(detail); err != nil {
+		return 0, false, fmt.Errorf("encode fate: %w", err)
+	}
+	n = len(s.fates)
+	entry.V, entry.CommitID = contract.PayloadVersion, s.commitID()
+	written := entry
+	first, err := s.work.WriteOnce(ctx, s.work.Fate(s.in.Job, s.in.Batch, n), &written)
+	if err != nil {
+		return 0, false, fmt.Errorf("write fate log: %w", err)
+	}
+	// A store that repeats a write whose answer was lost meets its own object.
+	if !first && (written.Abandoned || !slices.Equal(written.Detail, entry.Detail)) {
+		return 0, false, nil
+	}
+	s.fates = append(s.fates, fate{Fate: entry, detail: detail})
+	return n, true, nil
+}
+
+// conclude writes down a definite answer.
+func (s *session) conclude(ctx context.Context, n int, outcome maintenance.Outcome) error {
+	if s.fates[n].end != "" {
+		return nil
+	}
+	end := handoff.FateEnd{V: contract.PayloadVersion, Outcome: outcome}
+	if _, err := s.work.WriteOnce(ctx, s.work.FateEnd(s.in.Job, s.in.Batch, n), &end); err != nil {
+		return fmt.Errorf("write end of fate: %w", err)
+	}
+	s.fates[n].end = end.Outcome
+	return nil
+}
+
+// open are the entries without a definite answer.
+func (s *session) open() []int {
+	var out []int
+	for n, f := range s.fates {
+		if f.end == "" && !f.Abandoned {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// pointerText is what a call on this head asserts: the version that the catalog's compare-and-swap compares, "" where the branch's head is
+// asserted instead (REST).
+func pointerText(head *lake.Table) string { return head.Pointer.Version }
+
+// moved reports whether the pointer that an entry's call asserted has moved, so that the call cannot land any more.
+func moved(f fate, head *lake.Table, branchHead int64) bool {
+	if f.AssertedPointer != "" || pointerText(head) != "" {
+		return f.AssertedPointer != pointerText(head)
+	}
+	return f.AssertedSnapshotID != branchHead
+}
+
+// unneeded are the metadata files of settled attempts other than the one that landed (landed < 0: none did).
+func (s *session) unneeded(landed int) []string {
+	keep := map[string]bool{}
+	if landed >= 0 {
+		for _, f := range s.fates {
+			if f.SnapshotID != s.fates[landed].SnapshotID {
+				continue
+			}
+			for _, m := range f.Metadata {
+				keep[m] = true
+			}
+		}
+	}
+	var out []string
+	for _, f := range s.fates {
+		if f.end == "" {
+			continue
+		}
+		for _, m := range f.Metadata {
+			if !keep[m] {
+				keep[m] = true
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
+	"firn/internal/lake/committer"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// request is one catalog call with its entry of the fate log.
+type request struct {
+	fate   handoff.Fate
+	detail fateDetail
+	change committer.Change
+}
+
+// undertaking is what the loop drives: a rewrite or an expiry.
+type undertaking interface {
+	// settle tells how earlier attempts stand, as a head shows it; n is the attempt that landed or is pending.
+	settle(ctx context.Context, head *lake.Table) (st standing, n int, err error)
+	// build makes the request of a new attempt; a result instead says that there is nothing to send.
+	build(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error)
+	// resend makes the request that repeats attempt n.
+	resend(ctx context.Context, head *lake.Table, n int) (*request, error)
+	// result describes attempt n, which landed; after is the head on which that was seen.
+	result(ctx context.Context, after *lake.Table, n int) (handoff.CommitResult, error)
+}
+
+// loop repeats attempts until one has landed, or provably none can, or the patience ends.
+type loop struct {
+	*session
+	work  undertaking
+	begun time.Time
+	// races counts attempts that lost against other writers, unknown those without answer; cause is the last one's error.
+	races, unknown int64
+	cause          error
+	// refusal is a definite no of the catalog.
+	refusal error
+	// leftovers are metadata files of attempts that the committer says nothing will ask for.
+	leftovers []string
+}
+
+func (s *session) drive(ctx context.Context, work undertaking) (handoff.CommitResult, error) {
+	l := &loop{session: s, work: work, begun: s.f.Now()}
+	for {
+		result, done, err := l.attempt(ctx)
+		if err != nil {
+			return handoff.CommitResult{}, l.name(err)
+		}
+		if done {
+			return result, nil
+		}
+	}
+}
+
+// name makes "unknown" of an error that leaves an attempt unsettled.
+func (l *loop) name(err error) error {
+	if l.unknown > 0 && len(l.open()) > 0 {
+		return maintenance.Named(contract.ErrorCommitStateUnknown, fmt.Errorf("commit state unknown after %w: %w", l.cause, err))
+	}
+	return err
+}
+
+// attempt is one turn: look how earlier attempts stand, then send one request if one may be sent.
+func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) {
+	none := handoff.CommitResult{}
+	if err := l.readFates(ctx); err != nil {
+		return none, false, err
+	}
+	head, err := l.port.Committer.Head(ctx, l.in.Run.Table)
+	if gone := l.gone(head, err); gone != nil {
+		return *gone, true, nil
+	}
+	if err != nil {
+		return none, false, l.headless(ctx, err)
+	}
+	st, n, err := l.work.settle(ctx, head)
+	if err != nil {
+		return none, false, err
+	}
+	var r *request
+	var result *handoff.CommitResult
+	switch st {
+	case landed:
+		return l.landed(ctx, head, n)
+	case pending:
+		r, err = l.again(ctx, head, n)
+	case clearToGo:
+		r, result, err = l.next(ctx, head)
+	}
+	switch {
+	case err != nil:
+		return none, false, err
+	case result != nil:
+		result.Unneeded = append(l.unneeded(-1), l.leftovers...)
+		return *result, true, nil
+	case r == nil:
+		return none, false, nil
+	}
+	return l.send(ctx, head, r)
+}
+
+// headless waits for a catalog that does not answer while an attempt is unsettled; without one the caller may repeat the whole call.
+func (l *loop) headless(ctx context.Context, err error) error {
+	p := statusPatience(nil)
+	if l.unknown == 0 || l.unknown > p.retries || !errors.Is(err, catalogs.ErrTransient) && !errors.Is(err, store.ErrTransient) {
+		return err
+	}
+	l.unknown++
+	return l.pause(ctx, p, l.unknown-1)
+}
+
+// gone is the result when there is no table, or another one of its name: nothing can land any more.
+func (l *loop) gone(head *lake.Table, err error) *handoff.CommitResult {
+	reason := ""
+	switch {
+	case errors.Is(err, catalogs.ErrNoSuchTable), errors.Is(err, catalogs.ErrNotIceberg):
+		reason = err.Error()
+	case err == nil && head.Metadata.TableUUID().String() != l.in.Run.TableUUID:
+		reason = fmt.Sprintf("table %s was made anew: its UUID is %s", l.in.Run.Table, head.Metadata.TableUUID())
+	default:
+		return nil
+	}
+	return &handoff.CommitResult{Outcome: maintenance.Refused, Reason: reason}
+}
+
+// again repeats a pending attempt, as long as there is patience and sweep has not closed the log.
+func (l *loop) again(ctx context.Context, head *lake.Table, n int) (*request, error) {
+	p := statusPatience(head.Metadata.Properties())
+	if l.cause == nil {
+		l.cause = errors.New("an earlier execution")
+	}
+	l.unknown = max(l.unknown, 1)
+	if l.abandoned() {
+		return nil, ErrAbandoned
+	}
+	if l.unknown > p.retries+1 || l.late(p) {
+		return nil, fmt.Errorf("asked %d times", l.unknown)
+	}
+	if err := l.pause(ctx, p, l.unknown); err != nil {
+		return nil, err
+	}
+	return l.work.resend(ctx, head, n)
+}
+
+// next makes a new attempt: earlier ones provably cannot land.
+func (l *loop) next(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error) {
+	p := retryPatience(head.Metadata.Properties())
+	switch {
+	case l.abandoned():
+		return nil, nil, maintenance.Named(contract.ErrorConflict, ErrAbandoned)
+	case l.refusal != nil:
+		return nil, &handoff.CommitResult{Outcome: maintenance.Refused, Reason: l.refusal.Error()}, nil
+	case l.races > p.retries, l.races > 0 && l.late(p):
+		return nil, &handoff.CommitResult{
+			Outcome: maintenance.Conflict, Reason: fmt.Sprintf("%d attempts lost against other writers, the last: %v", l.races, l.cause),
+		}, nil
+	}
+	r, result, err := l.work.build(ctx, head)
+	if errors.Is(err, store.ErrNotFound) && l.races < p.retries {
+		// A file of the head vanished while it was read: another maintainer may have expired it. A moved head tells.
+		if now, headErr := l.port.Committer.Head(ctx, l.in.Run.Table); headErr == nil &&
+			now.Pointer.MetadataLocation != head.Pointer.MetadataLocation {
+			l.races, l.cause = l.races+1, err
+			return nil, nil, nil
+		}
+	}
+	return r, result, err
+}
+
+func (l *loop) late(p patience) bool { return l.f.Now().Sub(l.begun) > p.within }
+
+// send announces the request in the fate log and makes the call.
+func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.CommitResult, bool, error) {
+	none := handoff.CommitResult{}
+	r.fate.AssertedPointer = pointerText(head)
+	n, ours, err := l.announce(ctx, r.fate, r.detail)
+	if err != nil || !ours {
+		return none, false, err
+	}
+	answer, err := l.port.Committer.Commit(ctx, head, r.change)
+	l.leftovers = append(l.leftovers, answer.Unneeded...)
+	p := retryPatience(head.Metadata.Properties())
+	switch {
+	case err == nil:
+		if err := l.conclude(ctx, n, maintenance.Committed); err != nil {
+			return none, false, err
+		}
+		if err := l.concludeOthers(ctx, n); err != nil {
+			return none, false, err
+		}
+		return l.landed(ctx, answer.Table, n)
+	case errors.Is(err, catalogs.ErrConflict):
+		if err := l.conclude(ctx, n, maintenance.Conflict); err != nil {
+			return none, false, err
+		}
+		l.races, l.cause = l.races+1, err
+		return none, false, l.pause(ctx, p, l.races)
+	case errors.Is(err, catalogs.ErrRefused):
+		if err := l.conclude(ctx, n, maintenance.Refused); err != nil {
+			return none, false, err
+		}
+		if ctx.Err() != nil {
+			return none, false, err
+		}
+		if errors.Is(err, store.ErrTransient) {
+			l.races, l.cause = l.races+1, err
+			return none, false, l.pause(ctx, p, l.races)
+		}
+		l.refusal = err
+		return none, false, nil
+	default:
+		l.unknown, l.cause = l.unknown+1, err
+		return none, false, ctx.Err()
+	}
+}
+
+// concludeOthers settles earlier attempts that asserted the pointer which this execution's attempt has just moved.
+func (l *loop) concludeOthers(ctx context.Context, landed int) error {
+	for _, n := range l.open() {
+		if n < landed {
+			if err := l.conclude(ctx, n, maintenance.Conflict); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loop) landed(ctx context.Context, after *lake.Table, n int) (handoff.CommitResult, bool, error) {
+	result, err := l.work.result(ctx, after, n)
+	if err != nil {
+		return result, false, err
+	}
+	result.Unneeded = append(result.Unneeded, append(l.unneeded(n), l.leftovers...)...)
+	return result, true, nil
+}

@@ -1,0 +1,257 @@
+package commit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/apache/iceberg-go/table"
+	"github.com/google/uuid"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/lake/committer"
+	"firn/internal/lake/produce"
+	"firn/internal/maintenance"
+)
+
+// rewrite commits a batch of rewritten groups.
+func (s *session) rewrite(ctx context.Context) (handoff.CommitResult, error) {
+	if err := s.readIndex(ctx); err != nil {
+		return handoff.CommitResult{}, err
+	}
+	b, err := s.readBatch(ctx)
+	if err != nil {
+		return handoff.CommitResult{}, err
+	}
+	return s.drive(ctx, &rewriter{session: s, b: b, known: &targets{paths: map[produce.File][]string{}}})
+}
+
+// rewriter is the undertaking of a rewrite.
+type rewriter struct {
+	*session
+	b     *batch
+	known *targets
+}
+
+func (r *rewriter) settle(ctx context.Context, head *lake.Table) (standing, int, error) {
+	return r.settleSnapshot(ctx, head, r.b.pinned.Branch, r.b.pinned.SequenceNumber)
+}
+
+func (r *rewriter) build(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error) {
+	return r.rewriteRequest(ctx, r.b, head, r.known)
+}
+
+// resend sends the same snapshot: the pointer that its first call asserted has not moved, so that two of them cannot both land.
+func (r *rewriter) resend(_ context.Context, head *lake.Table, n int) (*request, error) {
+	f := r.fates[n]
+	var snap table.Snapshot
+	if err := json.Unmarshal(f.detail.Snapshot, &snap); err != nil {
+		return nil, fmt.Errorf("read snapshot of attempt %d: %w", n, err)
+	}
+	change, err := snapshotChange(head, r.b.pinned.Branch, &snap)
+	return &request{fate: f.Fate, detail: f.detail, change: change}, err
+}
+
+// result is the batch's result when attempt n landed.
+func (r *rewriter) result(_ context.Context, _ *lake.Table, n int) (handoff.CommitResult, error) {
+	f := r.fates[n]
+	return handoff.CommitResult{
+		Outcome: maintenance.Committed, SnapshotID: f.SnapshotID, Groups: f.Groups, Dropped: f.detail.Dropped, Columns: f.detail.Columns,
+	}, nil
+}
+
+// rewriteRequest builds one attempt on a head; a result instead of a request says that there is nothing to commit.
+func (s *session) rewriteRequest(ctx context.Context, b *batch, head *lake.Table, known *targets) (*request, *handoff.CommitResult, error) {
+	landing, dropped, v, err := s.choose(ctx, b, head, known)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(landing) == 0 {
+		return nil, nothing(dropped), nil
+	}
+	attempt, err := s.attempt(v, landing)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := &produce.Producer{Store: s.port.Store, NewUUID: func() (uuid.UUID, error) { return s.f.newUUID() }}
+	product, err := p.Snapshot(ctx, attempt)
+	if err != nil {
+		return nil, nil, err
+	}
+	raw, err := json.Marshal(product.Snapshot)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode snapshot: %w", err)
+	}
+	r := &request{
+		fate:   handoff.Fate{SnapshotID: attempt.SnapshotID, AssertedSnapshotID: v.parent.SnapshotID, Metadata: product.Written},
+		detail: fateDetail{Snapshot: raw, Dropped: dropped, Columns: columns(landing, dropped, product.RemovedDeleteFiles)},
+	}
+	for _, g := range landing {
+		r.fate.Groups = append(r.fate.Groups, g.Index)
+		for _, o := range g.outputs {
+			r.fate.Paths = append(r.fate.Paths, o.File.FilePath())
+		}
+	}
+	r.change, err = snapshotChange(head, b.pinned.Branch, product.Snapshot)
+	return r, nil, err
+}
+
+// choose asks every group of the batch whether it lands on the head. Without partial progress one that does not keeps all from it.
+func (s *session) choose(ctx context.Context, b *batch, head *lake.Table, known *targets) (landing []*group, dropped []handoff.DroppedGroup, v *view, err error) {
+	var worldVerdict *verdict
+	if !b.allDropped() {
+		if v, worldVerdict, err = s.look(ctx, b, head, known); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	replaced, made := map[string]bool{}, map[string]bool{}
+	for _, g := range b.groups {
+		drop := g.drop
+		if drop == nil {
+			why := worldVerdict
+			if why == nil {
+				if why, err = v.check(g); err != nil {
+					return nil, nil, nil, err
+				}
+			}
+			if why == nil {
+				why = once(g, replaced, made)
+			}
+			if why != nil {
+				drop = g.dropped(why)
+			}
+		}
+		if drop != nil {
+			dropped = append(dropped, *drop)
+			continue
+		}
+		landing = append(landing, g)
+	}
+	if len(dropped) > 0 && !s.index.PartialProgress {
+		landing = nil
+	}
+	return landing, dropped, v, nil
+}
+
+func (b *batch) allDropped() bool {
+	for _, g := range b.groups {
+		if g.drop == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// once makes sure that no path is replaced or added twice in one commit.
+func once(g *group, replaced, made map[string]bool) *verdict {
+	for _, in := range g.inputs {
+		if replaced[in.File.FilePath()] {
+			return refused("%s is in two groups", in.File.FilePath())
+		}
+	}
+	for _, o := range g.outputs {
+		if made[o.File.FilePath()] {
+			return refused("output %s is in two groups", o.File.FilePath())
+		}
+	}
+	for _, in := range g.inputs {
+		replaced[in.File.FilePath()] = true
+	}
+	for _, o := range g.outputs {
+		made[o.File.FilePath()] = true
+	}
+	return nil
+}
+
+// attempt says what the commit does to the head.
+func (s *session) attempt(v *view, landing []*group) (produce.Attempt, error) {
+	a := produce.Attempt{Table: v.head, Parent: v.parent, Manifests: v.manifests, Now: s.f.Now(), Summary: s.summary()}
+	result := produce.Result{
+		Table: v.head, Survey: v.survey, Replaced: map[string]bool{}, NewSequence: v.head.Metadata.LastSequenceNumber() + 1, Targets: v.targets.of,
+	}
+	for _, g := range landing {
+		for _, in := range g.inputs {
+			result.Replaced[in.File.FilePath()] = true
+			a.Remove = append(a.Remove, v.survey.Found[in.File.FilePath()][0])
+		}
+		a.Add = append(a.Add, g.outputs...)
+	}
+	result.Added = a.Add
+	dangling, err := result.Dangling(v.deletes.All())
+	if err != nil {
+		return a, err
+	}
+	a.Remove = append(a.Remove, dangling...)
+	a.SnapshotID, err = s.f.snapshotID(v.head.Metadata)
+	return a, err
+}
+
+func (s *session) summary() map[string]string {
+	out := map[string]string{
+		"engine-name":            "firn",
+		contract.SummaryRunID:    string(s.in.Run.RunID),
+		contract.SummaryCommitID: string(s.commitID()),
+		contract.SummaryJob:      string(s.in.Job),
+	}
+	if s.f.EngineVersion != "" {
+		out["engine-version"] = s.f.EngineVersion
+	}
+	return out
+}
+
+// snapshotChange adds a snapshot and points the branch to it, with the branch's retention kept.
+func snapshotChange(head *lake.Table, branch string, snap *table.Snapshot) (committer.Change, error) {
+	builder, err := table.MetadataBuilderFromBase(head.Metadata, head.Pointer.MetadataLocation)
+	if err != nil {
+		return committer.Change{}, fmt.Errorf("read base metadata: %w", err)
+	}
+	id, err := uuid.Parse(head.Metadata.TableUUID().String())
+	if err != nil {
+		return committer.Change{}, err
+	}
+	return committer.Change{
+		Requirements: []table.Requirement{table.AssertTableUUID(id), table.AssertRefSnapshotID(branch, snap.ParentSnapshotID)},
+		Updates: []table.Update{
+			table.NewAddSnapshotUpdate(snap), builder.NewRetainingSnapshotRefUpdate(branch, snap.SnapshotID, table.BranchRef),
+		},
+	}, nil
+}
+
+// columns are Spark's result columns of rewrite_data_files. removed_delete_files_count counts what this commit removed.
+func columns(landing []*group, dropped []handoff.DroppedGroup, removedDeletes int64) map[string]int64 {
+	out := map[string]int64{
+		"rewritten_data_files_count": 0, "added_data_files_count": 0, "rewritten_bytes_count": 0, "failed_data_files_count": 0,
+		"removed_delete_files_count": removedDeletes,
+	}
+	for _, g := range landing {
+		out["rewritten_data_files_count"] += int64(len(g.inputs))
+		out["added_data_files_count"] += int64(len(g.outputs))
+		for _, in := range g.inputs {
+			out["rewritten_bytes_count"] += in.File.FileSizeBytes()
+		}
+	}
+	for _, d := range dropped {
+		out["failed_data_files_count"] += int64(d.Files)
+	}
+	return out
+}
+
+// nothing is the result of a batch of which no group lands.
+func nothing(dropped []handoff.DroppedGroup) *handoff.CommitResult {
+	r := &handoff.CommitResult{Outcome: maintenance.Refused, Dropped: dropped, Columns: columns(nil, dropped, 0)}
+	for _, d := range dropped {
+		if d.Outcome == maintenance.Conflict || r.Reason == "" {
+			r.Reason = fmt.Sprintf("group %d: %s", d.Index, d.Reason)
+		}
+		if d.Outcome == maintenance.Conflict {
+			r.Outcome = maintenance.Conflict
+			break
+		}
+		if d.Outcome == maintenance.Failed {
+			r.Outcome = maintenance.Failed
+		}
+	}
+	return r
+}

@@ -178,6 +178,8 @@ type SweepInput struct {
 type SweepItem struct {
 	// Range numbers the item from 0.
 	Range int `json:"range"`
+	// Batch is the batch of the job to which a delete range belongs.
+	Batch int `json:"batch,omitempty"`
 	// Prefix, StartAfter and EndAt bound a listing as store.ListOptions does.
 	Prefix     string `json:"prefix,omitempty"`
 	StartAfter string `json:"start_after,omitempty"`

@@ -34,6 +34,9 @@ type Walk struct {
 	Store store.Reader
 	// Concurrency bounds parallel reads; 0 means DefaultConcurrency.
 	Concurrency int
+	// Skip is asked when a list or manifest cannot be read: nil means that the walk goes on without it, an error ends the walk. Without Skip
+	// every error ends it. It may be called concurrently.
+	Skip func(location string, err error) error
 
 	mu        sync.Mutex
 	manifests map[string]struct{}
@@ -108,7 +111,7 @@ func (w *Walk) readLists(ctx context.Context, snapshots []table.Snapshot, sink S
 		group.Go(func() error {
 			manifests, err := w.list(ctx, &snapshots[i])
 			if err != nil {
-				return err
+				return w.skip(ctx, snapshots[i].ManifestList, err)
 			}
 			for _, m := range manifests {
 				met, err := w.Met(m.FilePath())
@@ -161,7 +164,7 @@ func (w *Walk) Entries(ctx context.Context, manifests []iceberg.ManifestFile, si
 			atomic.AddInt64(&w.counts.Manifests, 1)
 			for f, err := range liveFiles(ctx, w.Store, m) {
 				if err != nil {
-					return err
+					return w.skip(ctx, m.FilePath(), err)
 				}
 				atomic.AddInt64(&w.counts.Entries, 1)
 				if err := sink(ctx, f); err != nil {
@@ -172,6 +175,14 @@ func (w *Walk) Entries(ctx context.Context, manifests []iceberg.ManifestFile, si
 		})
 	}
 	return group.Wait()
+}
+
+// skip decides about a file that cannot be read. A cancelled walk is never told as a fault of the file.
+func (w *Walk) skip(ctx context.Context, location string, err error) error {
+	if w.Skip == nil || ctx.Err() != nil {
+		return err
+	}
+	return w.Skip(location, err)
 }
 
 func (w *Walk) limit() int {

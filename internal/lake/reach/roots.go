@@ -38,7 +38,7 @@ func Roots(meta table.Metadata, metadataLocation string) ([]File, error) {
 	for e := range meta.PreviousFiles() {
 		add(e.MetadataFile, MetadataFile, -1)
 	}
-	for _, folder := range metadataFolders(meta) {
+	for _, folder := range MetadataFolders(meta) {
 		add(store.Join(folder, versionHint), MetadataFile, -1)
 	}
 	for s := range meta.Statistics() {
@@ -58,7 +58,8 @@ func Roots(meta table.Metadata, metadataLocation string) ([]File, error) {
 	return files, nil
 }
 
-func metadataFolders(meta table.Metadata) []string {
+// MetadataFolders are the folders in which a table's metadata files, lists and manifests are written.
+func MetadataFolders(meta table.Metadata) []string {
 	folders := []string{store.Join(meta.Location(), "metadata")}
 	if p := meta.Properties()[propertyMetadataPath]; p != "" {
 		folders = append(folders, p)

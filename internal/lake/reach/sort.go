@@ -34,10 +34,11 @@ type Sorter struct {
 	space Space
 	keep  func(File) bool
 
-	mu    sync.Mutex
-	files []File
-	bytes int64
-	runs  []string
+	mu      sync.Mutex
+	files   []File
+	bytes   int64
+	runs    []string
+	spilled int
 }
 
 // NewSorter returns an empty set.
@@ -46,6 +47,13 @@ func NewSorter(space Space) *Sorter {
 		space.SortBytes = DefaultSortBytes
 	}
 	return &Sorter{space: space}
+}
+
+// OpenSorter returns the set that runs hold; more files may be added.
+func OpenSorter(space Space, runs []string) *Sorter {
+	s := NewSorter(space)
+	s.runs = slices.Clone(runs)
+	return s
 }
 
 // KeepOnly makes Add drop the files for which keep is false. keep must be safe for concurrent use.
@@ -71,7 +79,8 @@ func (s *Sorter) Add(ctx context.Context, f File) error {
 
 // spill writes what is in memory as a run.
 func (s *Sorter) spill(ctx context.Context) error {
-	location := fmt.Sprintf("%s-%06d.run", s.space.Prefix, len(s.runs))
+	location := fmt.Sprintf("%s-%06d.run", s.space.Prefix, s.spilled)
+	s.spilled++
 	s.sort()
 	if _, err := WriteRun(ctx, s.space.Store, location, drain(&sliceCursor{files: s.files})); err != nil {
 		return err
@@ -121,12 +130,25 @@ func (s *Sorter) Files(ctx context.Context) iter.Seq2[File, error] {
 	}
 }
 
+// Runs writes what is still in memory and returns the runs that make up the set, for OpenSorter.
+func (s *Sorter) Runs(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.files) > 0 {
+		if err := s.spill(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return slices.Clone(s.runs), nil
+}
+
 // shrink merges runs until fanIn of them are left.
 func (s *Sorter) shrink(ctx context.Context) ([]string, error) {
-	for pass := 0; len(s.runs) > fanIn; pass++ {
+	for len(s.runs) > fanIn {
 		var merged []string
 		for part := range slices.Chunk(s.runs, fanIn) {
-			location := fmt.Sprintf("%s-pass%d-%06d.run", s.space.Prefix, pass, len(merged))
+			location := fmt.Sprintf("%s-%06d.run", s.space.Prefix, s.spilled)
+			s.spilled++
 			if _, err := WriteRun(ctx, s.space.Store, location, MergeRuns(ctx, s.space.Store, part)); err != nil {
 				return nil, err
 			}

@@ -1,0 +1,284 @@
+package sweep
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sync/errgroup"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/lake/reach"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+const (
+	// deleteBatch is how many objects go behind one deletion manifest: what one DeleteObjects takes.
+	deleteBatch = 1000
+	// headReads is how many objects are looked at at once.
+	headReads = 16
+	// graceMargin is what a call leaves of its own time when it waits for the grace period to end.
+	graceMargin = 20 * time.Second
+)
+
+// delete removes the candidates of one range, a batch at a time: prove again, write the deletion manifest, delete, write the result. A batch
+// with a result is not touched again; one without is done from its start, which is harmless: what is gone stays gone and counts as deleted.
+func (s *step) delete(ctx context.Context) (maintenance.SweepOutput, error) {
+	item := *s.in.Item
+	var done handoff.SweepDeleted
+	location := s.work.Deleted(s.in.Job, item.Batch, item.Range)
+	err := s.work.Read(ctx, location, &done)
+	if errors.Is(err, store.ErrNotFound) {
+		if done, err = s.deleteRange(ctx, item); err == nil {
+			_, err = s.work.WriteOnce(ctx, location, &done)
+		}
+	}
+	return maintenance.SweepOutput{Next: maintenance.NextPlan, Deleted: int(done.Deleted), Failed: int(done.Failed)}, err
+}
+
+func (s *step) deleteRange(ctx context.Context, item maintenance.SweepItem) (handoff.SweepDeleted, error) {
+	total := handoff.SweepDeleted{V: contract.PayloadVersion, Range: item.Range}
+	if s.index.DryRun {
+		return total, badInput(errors.New("a dry run deletes nothing"))
+	}
+	var proof handoff.SweepReach
+	if err := s.work.Read(ctx, s.work.Reach(s.in.Job, item.Batch), &proof); err != nil {
+		return total, err
+	}
+	if err := s.waitUntil(ctx, proof.NotBeforeMS); err != nil {
+		return total, err
+	}
+	var files []reach.File
+	for f, err := range reach.ReadRun(ctx, s.deps.Work, item.Location) {
+		if err != nil {
+			return total, err
+		}
+		files = append(files, f)
+	}
+	d := &deletion{step: s, item: item, proof: proof, guard: s.newGuard(proof.Proofs, files)}
+	n := 0
+	for batch := range slices.Chunk(files, deleteBatch) {
+		part, err := d.batch(ctx, n, batch)
+		if err != nil {
+			return total, err
+		}
+		total.Add(part)
+		n++
+	}
+	return total, nil
+}
+
+// waitUntil waits for the grace period to end. A call whose own time would not suffice ends with a transient error, so that it is repeated.
+func (s *step) waitUntil(ctx context.Context, notBeforeMS int64) error {
+	wait := time.UnixMilli(notBeforeMS).Sub(s.deps.Now())
+	if notBeforeMS == 0 || wait <= 0 {
+		return nil
+	}
+	s.log.InfoContext(ctx, "waiting until nobody reads the replaced metadata any more", "wait", wait.String())
+	if deadline, ok := ctx.Deadline(); ok {
+		if room := deadline.Sub(s.deps.Now()) - graceMargin; room < wait {
+			if err := s.deps.Sleep(ctx, max(0, room)); err != nil {
+				return err
+			}
+			return fmt.Errorf("the grace period ends in %s: %w", wait-max(0, room), store.ErrTransient)
+		}
+	}
+	return s.deps.Sleep(ctx, wait)
+}
+
+// deletion deletes one range.
+type deletion struct {
+	*step
+	item  maintenance.SweepItem
+	proof handoff.SweepReach
+	guard *guard
+	// denied is set once a whole batch was refused for lack of permission: asking on would only be a storm.
+	denied string
+}
+
+func (d *deletion) name(n int, suffix string) string {
+	return d.work.Sweep(d.in.Job, fmt.Sprintf("delete-%04d-%06d-%06d%s", d.item.Batch, d.item.Range, n, suffix))
+}
+
+func (d *deletion) batch(ctx context.Context, n int, files []reach.File) (handoff.SweepDeleted, error) {
+	result := handoff.SweepDeleted{V: contract.PayloadVersion, Range: d.item.Range}
+	location := d.name(n, ".json")
+	if err := d.work.Read(ctx, location, &result); !errors.Is(err, store.ErrNotFound) {
+		return result, err
+	}
+	if d.denied != "" {
+		for _, f := range files {
+			result.Fail(f.Location, "permission", d.denied)
+		}
+		return result, nil
+	}
+	if err := d.guard.refresh(ctx); err != nil {
+		return result, err
+	}
+	candidates, err := d.standing(ctx, files, &result)
+	if err != nil {
+		return result, err
+	}
+	if err := d.writeManifest(ctx, n, candidates); err != nil {
+		return result, err
+	}
+	if err := d.remove(ctx, candidates, &result); err != nil {
+		return result, err
+	}
+	_, err = d.work.WriteOnce(ctx, location, &result)
+	return result, err
+}
+
+// standing leaves out what is reachable again and, where listed objects are judged by their age, what was written again since the listing.
+func (d *deletion) standing(ctx context.Context, files []reach.File, result *handoff.SweepDeleted) ([]reach.File, error) {
+	stays := make([]string, len(files))
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(headReads)
+	for i, f := range files {
+		if stays[i] = d.guard.reason(f); stays[i] != "" || !d.proof.Cautious {
+			continue
+		}
+		group.Go(func() error {
+			info, err := d.st.Head(gctx, f.Location)
+			switch {
+			case errors.Is(err, store.ErrNotFound):
+				return nil // gone: deleting it again does no harm
+			case errors.Is(err, store.ErrTransient), gctx.Err() != nil:
+				return err
+			case err != nil:
+				stays[i] = err.Error()
+			case info.ModifiedAt.Unix() > f.ModifiedAtMS/1000 || info.SizeBytes != f.SizeBytes: // S3's HEAD knows seconds only
+				stays[i] = "written again since it was listed"
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var standing []reach.File
+	for i, f := range files {
+		if stays[i] == "" {
+			standing = append(standing, f)
+			continue
+		}
+		result.Keep(f.Location, stays[i])
+	}
+	return standing, nil
+}
+
+// manifestLine is one line of a deletion manifest.
+type manifestLine struct {
+	// Location is the object; LocationBase64 holds it when it is no valid UTF-8.
+	Location       string            `json:"location"`
+	LocationBase64 string            `json:"location_base64,omitempty"`
+	Kind           string            `json:"kind"`
+	SizeBytes      int64             `json:"size_bytes"`
+	ModifiedAtMS   int64             `json:"modified_at_ms,omitempty"`
+	RunID          maintenance.RunID `json:"run_id"`
+	Reason         string            `json:"reason"`
+}
+
+// writeManifest writes down what is deleted, and why, before it is. Each attempt has its own: what an earlier one deleted stays on record.
+func (d *deletion) writeManifest(ctx context.Context, n int, files []reach.File) error {
+	if len(files) == 0 {
+		return nil
+	}
+	return d.writeDeletionManifest(ctx, d.name(n, "-"+d.attempt+".manifest.jsonl"), files, d.reason())
+}
+
+func (d *deletion) reason() string {
+	if d.in.Job == maintenance.ExpireSnapshots {
+		return "only expired snapshots reached it"
+	}
+	return "nothing reaches it, and it is older than the horizon"
+}
+
+func (s *step) writeDeletionManifest(ctx context.Context, location string, files []reach.File, reason string) error {
+	var buf []byte
+	for _, f := range files {
+		line := manifestLine{
+			Location: f.Location, Kind: f.Kind.String(), SizeBytes: f.SizeBytes, ModifiedAtMS: f.ModifiedAtMS, RunID: s.in.Run.RunID, Reason: reason,
+		}
+		if !utf8.ValidString(f.Location) {
+			line.LocationBase64 = base64.StdEncoding.EncodeToString([]byte(f.Location))
+		}
+		data, err := json.Marshal(line)
+		if err != nil {
+			return fmt.Errorf("encode a deletion manifest: %w", err)
+		}
+		buf = append(append(buf, data...), '\n')
+	}
+	if err := s.deps.Work.Put(ctx, location, buf, store.WriteOptions{ContentType: "application/x-ndjson"}); err != nil {
+		return fmt.Errorf("write the deletion manifest %s: %w", location, err)
+	}
+	return nil
+}
+
+// remove deletes and counts.
+func (d *deletion) remove(ctx context.Context, files []reach.File, result *handoff.SweepDeleted) error {
+	failed, err := d.removeAll(ctx, files, result)
+	if err != nil {
+		return err
+	}
+	denials := 0
+	for _, f := range failed {
+		if errors.Is(f.Err, store.ErrPermission) {
+			denials++
+			d.denied = f.Err.Error()
+		}
+	}
+	if denials < len(files) {
+		d.denied = ""
+	}
+	return nil
+}
+
+// removeAll is the one place of the project where objects are deleted.
+func (s *step) removeAll(ctx context.Context, files []reach.File, result *handoff.SweepDeleted) ([]store.DeleteFailure, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	locations := make([]string, len(files))
+	for i, f := range files {
+		locations[i] = f.Location
+	}
+	_, failures, err := s.st.Delete(ctx, locations)
+	if err != nil {
+		return nil, fmt.Errorf("delete %d objects: %w", len(files), err)
+	}
+	failed := make(map[string]bool, len(failures))
+	for _, f := range failures {
+		if !failed[f.Location] {
+			failed[f.Location] = true
+			result.Fail(f.Location, failureKind(f.Err), f.Err.Error())
+		}
+	}
+	for _, f := range files {
+		if !failed[f.Location] {
+			result.Count(column(f.Kind), f.SizeBytes)
+		}
+	}
+	s.log.InfoContext(ctx, "objects deleted", "deleted", len(files)-len(failed), "failed", len(failed))
+	return failures, nil
+}
+
+// failureKind names the class of a failed deletion.
+func failureKind(err error) string {
+	switch {
+	case errors.Is(err, store.ErrPermission):
+		return "permission"
+	case errors.Is(err, store.ErrTransient):
+		return "transient"
+	case errors.Is(err, store.ErrArchived):
+		return "archived"
+	}
+	return "other"
+}

@@ -1,0 +1,266 @@
+package sweep
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/lake/reach"
+	"firn/internal/maintenance"
+)
+
+const (
+	// maxPairs is how many pairs of differing prefixes a refusal names.
+	maxPairs = 20
+	// tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let
+	// others delete.
+	tableBucketSuffix = "--table-s3"
+)
+
+// ArgEmptyTable is the argument of remove_orphan_files that lets sweep delete under a table without any snapshot: what lies there may be what is
+// left of a table that was dropped before.
+const ArgEmptyTable = "empty_table"
+
+// orphanSearch is one search for orphans: the listing minus everything reachable from a head that is loaded after the listing ended.
+type orphanSearch struct {
+	*step
+	head *lake.Table
+	// swept is the folder that was listed.
+	swept   string
+	rules   orphanRules
+	others  neighbours
+	runs    *openRuns
+	pairs   []string
+	pairsNo int64
+	ages    [2]int64 // oldest and youngest time of modification among the candidates
+}
+
+func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
+	listed, err := s.listings(ctx)
+	if err != nil {
+		return handoff.SweepReach{}, err
+	}
+	o := &orphanSearch{step: s}
+	if o.head, err = s.head(ctx); err != nil {
+		return handoff.SweepReach{}, err
+	}
+	if err := o.prepare(ctx, listed.prefixes); err != nil {
+		return handoff.SweepReach{}, err
+	}
+	reached, proofs, counts, err := o.reachable(ctx)
+	if err != nil {
+		return handoff.SweepReach{}, err
+	}
+	result, err := o.subtract(ctx, listed.runs, reached)
+	if err != nil {
+		return result, err
+	}
+	result.Proofs, result.Cautious = proofs, true
+	result.Summary.Warnings = append(result.Summary.Warnings, o.others.warnings...)
+	result.Summary.Lists, result.Summary.Manifests, result.Summary.Entries = counts.Lists, counts.Manifests, counts.Entries
+	if result.ItemCount > 0 && len(o.head.Metadata.Snapshots()) == 0 && s.index.Request.Args[ArgEmptyTable] != "true" {
+		result.ItemCount, result.Summary.Outcome = 0, maintenance.Refused
+		result.Summary.Reason = "the table has no snapshot: these files may be what is left of a table that lay here before (" +
+			ArgEmptyTable + " deletes them)"
+		return result, nil
+	}
+	if result.Summary.AbortedUploads, err = o.abortUploads(ctx); err != nil {
+		return result, err
+	}
+	return result, nil
+}
+
+// listing is what the step list wrote.
+type listing struct {
+	runs     []string
+	prefixes []string
+}
+
+// listings collects the results of all ranges. A range without a result means that the listing is not complete: an error.
+func (s *step) listings(ctx context.Context) (listing, error) {
+	var l listing
+	for _, b := range s.index.Batches {
+		data, err := s.deps.Work.Get(ctx, b.Location)
+		if err != nil {
+			return l, fmt.Errorf("read the ranges to list: %w", err)
+		}
+		for line := range bytes.Lines(data) {
+			var in maintenance.SweepInput
+			if err := json.Unmarshal(line, &in); err != nil {
+				return l, fmt.Errorf("decode the ranges to list in %s: %w", b.Location, err)
+			}
+			if in.Item == nil {
+				return l, fmt.Errorf("decode the ranges to list in %s: a line has no item", b.Location)
+			}
+			var done handoff.SweepListed
+			if err := s.work.Read(ctx, s.work.Listed(s.in.Job, in.Item.Range), &done); err != nil {
+				return l, fmt.Errorf("range %d was not listed: %w", in.Item.Range, err)
+			}
+			l.runs = append(l.runs, done.Runs...)
+			l.prefixes = append(l.prefixes, in.Item.Prefix)
+		}
+	}
+	return l, nil
+}
+
+// prepare reads the rules and refuses what must not be swept.
+func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
+	if err := ownsFiles(o.head); err != nil {
+		return err
+	}
+	meta := o.head.Metadata
+	location := meta.Location()
+	if arg := o.index.Request.Args["location"]; arg != "" {
+		location = arg
+	}
+	var err error
+	if o.swept, err = reach.Folder(location); err != nil {
+		return refusef("%v", err)
+	}
+	if authority, _, _ := strings.Cut(strings.TrimPrefix(o.swept, "s3://"), "/"); strings.HasSuffix(authority, tableBucketSuffix) {
+		return refusef("%s is a bucket of S3 Tables, which cleans up by itself", authority)
+	}
+	places, err := reach.Places(meta.Location(), meta.Properties())
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(o.swept, p) }) {
+		return refusef("%s lies outside of the table's folders %s", location, strings.Join(places, ", "))
+	}
+	for _, p := range prefixes {
+		folder, err := reach.Folder(p)
+		if err != nil || !strings.HasSuffix(p, "/") || !strings.HasPrefix(folder, o.swept) {
+			return refusef("the listed prefix %q lies outside of %s", p, o.swept)
+		}
+	}
+	now := time.UnixMilli(o.index.PlannedAtMS)
+	if o.rules, err = newOrphanRules(o.index.Request.Args, partitionFields(o.head), now); err != nil {
+		return err
+	}
+	o.runs = &openRuns{step: o.step, seen: map[string]bool{}}
+	o.others, err = o.neighbours(ctx, o.head, o.swept)
+	return err
+}
+
+// partitionFields are the names of all partition fields of all specs: folders of these may start with an underscore or a point.
+func partitionFields(t *lake.Table) []string {
+	var names []string
+	for _, spec := range t.Metadata.PartitionSpecs() {
+		for _, f := range spec.Fields() {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
+// reachable walks the table and its neighbours.
+func (o *orphanSearch) reachable(ctx context.Context) (*reach.Sorter, []handoff.SweepProof, reach.Counts, error) {
+	reached := reach.NewSorter(o.space("reached"))
+	var proofs []handoff.SweepProof
+	var counts reach.Counts
+	for i, t := range append([]*lake.Table{o.head}, o.others.tables...) {
+		roots, err := reach.Roots(t.Metadata, t.Pointer.MetadataLocation)
+		if err != nil {
+			return nil, nil, counts, err
+		}
+		for _, f := range roots {
+			if err := reached.Add(ctx, f); err != nil {
+				return nil, nil, counts, err
+			}
+		}
+		manifests := reach.NewSorter(o.space(fmt.Sprintf("manifests-%d", i)))
+		walk := &reach.Walk{Store: o.st}
+		err = walk.Snapshots(ctx, t.Metadata.Snapshots(), reach.WithEntries, func(ctx context.Context, f reach.File) error {
+			if f.Kind == reach.Manifest {
+				if err := manifests.Add(ctx, f); err != nil {
+					return err
+				}
+			}
+			return reached.Add(ctx, f)
+		})
+		if err != nil {
+			return nil, nil, counts, err
+		}
+		proof, err := o.prove(ctx, t, t.Metadata.Snapshots(), manifests.Files(ctx))
+		if err != nil {
+			return nil, nil, counts, err
+		}
+		proofs = append(proofs, proof)
+		c := walk.Counts()
+		counts.Lists, counts.Manifests, counts.Entries = counts.Lists+c.Lists, counts.Manifests+c.Manifests, counts.Entries+c.Entries
+	}
+	return reached, proofs, counts, nil
+}
+
+// subtract writes the orphans. With prefix_mismatch_mode ERROR one differing pair ends the job before anything is deleted.
+func (o *orphanSearch) subtract(ctx context.Context, runs []string, reached *reach.Sorter) (handoff.SweepReach, error) {
+	c, err := o.newCandidates(ctx)
+	if err != nil {
+		return handoff.SweepReach{}, err
+	}
+	listed := reach.OpenSorter(o.space("listed-merged"), runs)
+	for m, err := range reach.Join(listed.Files(ctx), reached.Files(ctx)) {
+		if err == nil {
+			err = o.judge(ctx, c, m)
+		}
+		if err != nil {
+			c.abort(ctx)
+			return handoff.SweepReach{}, err
+		}
+	}
+	if o.pairsNo > 0 {
+		c.abort(ctx)
+		return handoff.SweepReach{}, refusef("%d files differ from what the metadata names in scheme or bucket only; say equal_schemes or "+
+			"equal_authorities, or prefix_mismatch_mode IGNORE: %s", o.pairsNo, strings.Join(o.pairs, "; "))
+	}
+	if c.summary.Candidates > 0 {
+		c.summary.OldestAgeHours = float64(o.index.PlannedAtMS-o.ages[0]) / float64(time.Hour/time.Millisecond)
+		c.summary.YoungestAgeHours = float64(o.index.PlannedAtMS-o.ages[1]) / float64(time.Hour/time.Millisecond)
+	}
+	return c.finish(ctx)
+}
+
+// judge decides about one listed object.
+func (o *orphanSearch) judge(ctx context.Context, c *candidates, m reach.Match) error {
+	relative, under := strings.CutPrefix(m.Canonical(), o.swept)
+	switch {
+	case !under, o.rules.young(m.ModifiedAtMS), o.rules.hidden(relative):
+		return nil
+	case reach.Inside(m.File, o.others.nested), o.inWork(m.File):
+		return nil
+	}
+	switch verdict, other := o.rules.match(m); verdict {
+	case live, ignored:
+		return nil
+	case mismatched:
+		o.pairsNo++
+		if len(o.pairs) < maxPairs {
+			o.pairs = append(o.pairs, m.Location+" against "+other)
+		}
+		return nil
+	case orphan:
+	}
+	if open, err := o.runs.protects(ctx, m.File, o.index.PlannedAtMS); err != nil || open != "" {
+		if open != "" {
+			c.summary.Keep(m.Location, open)
+		}
+		return err
+	}
+	if c.summary.Candidates == 0 {
+		o.ages = [2]int64{m.ModifiedAtMS, m.ModifiedAtMS}
+	}
+	o.ages = [2]int64{min(o.ages[0], m.ModifiedAtMS), max(o.ages[1], m.ModifiedAtMS)}
+	return c.add(ctx, m.File)
+}
+
+// inWork reports whether an object belongs to the work location, should that lie inside the table.
+func (o *orphanSearch) inWork(f reach.File) bool {
+	work, err := reach.Folder(o.deps.WorkLocation)
+	return err != nil || reach.Inside(f, []string{work})
+}

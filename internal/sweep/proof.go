@@ -1,0 +1,128 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/lake/reach"
+)
+
+// prove writes down which snapshots and manifests of a table were walked, so that delete can extend the proof by what came since. kept are the
+// snapshots that were walked, manifests the set of their manifests.
+func (s *step) prove(ctx context.Context, t *lake.Table, kept []table.Snapshot, manifests iter.Seq2[reach.File, error]) (handoff.SweepProof, error) {
+	proof := handoff.SweepProof{
+		Table: t.ID, UUID: t.Metadata.TableUUID().String(), MetadataLocation: t.Pointer.MetadataLocation,
+		Manifests: s.part("manifests-" + t.Metadata.TableUUID().String() + ".run"),
+	}
+	for i := range kept {
+		proof.SnapshotIDs = append(proof.SnapshotIDs, kept[i].SnapshotID)
+	}
+	_, err := reach.WriteRun(ctx, s.deps.Work, proof.Manifests, manifests)
+	return proof, err
+}
+
+// guard watches candidates against what is committed after the proof. Its candidates are one range, so that it stays small.
+type guard struct {
+	*step
+	proofs []handoff.SweepProof
+	// checked is, for each proof, the metadata file up to which the candidates were checked: at first the proof's own.
+	checked    []string
+	candidates map[string]struct{}
+
+	mu      sync.Mutex
+	reached map[string]string
+}
+
+func (s *step) newGuard(proofs []handoff.SweepProof, candidates []reach.File) *guard {
+	g := &guard{step: s, proofs: proofs, candidates: make(map[string]struct{}, len(candidates)), reached: map[string]string{}}
+	for _, p := range proofs {
+		g.checked = append(g.checked, p.MetadataLocation)
+	}
+	for _, f := range candidates {
+		g.candidates[f.Path()] = struct{}{}
+	}
+	return g
+}
+
+// reason says why a candidate must stay, "" when it may go.
+func (g *guard) reason(f reach.File) string { return g.reached[f.Path()] }
+
+// refresh loads each proof's table fresh and finds which candidates are reachable from it: from its metadata file, its log, its statistics, and
+// from every snapshot that the proof has not walked. A head that was checked before costs one call of the catalog.
+func (g *guard) refresh(ctx context.Context) error {
+	for i, proof := range g.proofs {
+		ptr, err := g.cat.Load(ctx, proof.Table)
+		if err != nil {
+			return fmt.Errorf("load table %s: %w", proof.Table, err)
+		}
+		if ptr.MetadataLocation == g.checked[i] {
+			continue
+		}
+		t, err := lake.Read(ctx, g.st, proof.Table, ptr)
+		if err != nil {
+			return err
+		}
+		if have := t.Metadata.TableUUID().String(); have != proof.UUID {
+			return refusef("table %s was made anew: its UUID is %s, the proof is about %s", proof.Table, have, proof.UUID)
+		}
+		if err := g.check(ctx, proof, t); err != nil {
+			return err
+		}
+		g.checked[i] = ptr.MetadataLocation
+	}
+	return nil
+}
+
+// hit remembers a candidate that is reachable.
+func (g *guard) hit(reason string) reach.Sink {
+	return func(_ context.Context, f reach.File) error {
+		if _, ok := g.candidates[f.Path()]; !ok {
+			return nil
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.reached[f.Path()] = reason
+		return nil
+	}
+}
+
+// check walks a head: its own files, the snapshots that the proof has not walked, and of their manifests those that it has not read.
+func (g *guard) check(ctx context.Context, proof handoff.SweepProof, t *lake.Table) error {
+	hit := g.hit("reachable again from " + t.Pointer.MetadataLocation)
+	roots, err := reach.Roots(t.Metadata, t.Pointer.MetadataLocation)
+	if err != nil {
+		return err
+	}
+	for _, f := range roots {
+		_ = hit(ctx, f) // never fails
+	}
+	walked := make(map[int64]struct{}, len(proof.SnapshotIDs))
+	for _, id := range proof.SnapshotIDs {
+		walked[id] = struct{}{}
+	}
+	var fresh []table.Snapshot
+	for _, snap := range t.Metadata.Snapshots() {
+		if _, ok := walked[snap.SnapshotID]; !ok {
+			fresh = append(fresh, snap)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	walk := reach.Walk{Store: g.st}
+	for f, err := range reach.ReadRun(ctx, g.deps.Work, proof.Manifests) {
+		if err != nil {
+			return err
+		}
+		if _, err := walk.Met(f.Location); err != nil {
+			return err
+		}
+	}
+	return walk.Snapshots(ctx, fresh, reach.WithEntries, hit)
+}

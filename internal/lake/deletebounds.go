@@ -31,9 +31,9 @@ func fieldsByID(t *Table) schemaFields {
 
 // mayMatch reports whether an equality delete file can delete a row of the data file, by null counts and bounds, as Java's DeleteFileIndex does
 // (canContainEqDeletesForFile). Missing statistics prove nothing, nested columns are not looked at. Null equals null.
-func (s schemaFields) mayMatch(deletes, data iceberg.DataFile) bool {
-	deleted, file := statsOf(deletes), statsOf(data)
-	for _, id := range deletes.EqualityFieldIDs() {
+func (s schemaFields) mayMatch(deletes equalityDelete, file fileStats) bool {
+	deleted := deletes.stats
+	for _, id := range deletes.fields {
 		field, ok := s[id]
 		if !ok || file.mayHoldNull(field) && deleted.mayHoldNull(field) {
 			continue

@@ -1,6 +1,7 @@
 package lake
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,13 +18,21 @@ import (
 type DeleteIndex struct {
 	specs   map[int]iceberg.PartitionSpec
 	schemas schemaFields
-	global  []Entry
-	// equality and position hold what is scoped to a partition, vectors and paths what is scoped to a data file by its canonical location.
-	equality map[scope][]Entry
+	// global and equality are equality deletes: of every partition, and of one.
+	global   []equalityDelete
+	equality map[scope][]equalityDelete
+	// position holds the position deletes of a partition, vectors and paths what is scoped to a data file by its canonical location.
 	position map[scope][]Entry
 	vectors  map[string][]Entry
 	paths    map[string][]Entry
 	count    int
+}
+
+// equalityDelete is an equality delete with its statistics at hand.
+type equalityDelete struct {
+	Entry
+	fields []int
+	stats  fileStats
 }
 
 // scope is a partition of a spec.
@@ -37,7 +46,7 @@ func BuildDeleteIndex(ctx context.Context, st store.Reader, t *Table, manifests 
 	ix := &DeleteIndex{
 		specs:    specsByID(t),
 		schemas:  fieldsByID(t),
-		equality: map[scope][]Entry{},
+		equality: map[scope][]equalityDelete{},
 		position: map[scope][]Entry{},
 		vectors:  map[string][]Entry{},
 		paths:    map[string][]Entry{},
@@ -89,9 +98,9 @@ func (ix *DeleteIndex) add(e Entry) error {
 	case e.File.ContentType() == iceberg.EntryContentPosDeletes:
 		ix.position[at] = append(ix.position[at], e)
 	case spec.IsUnpartitioned():
-		ix.global = append(ix.global, e)
+		ix.global = append(ix.global, equalityDelete{e, e.File.EqualityFieldIDs(), statsOf(e.File)})
 	default:
-		ix.equality[at] = append(ix.equality[at], e)
+		ix.equality[at] = append(ix.equality[at], equalityDelete{e, e.File.EqualityFieldIDs(), statsOf(e.File)})
 	}
 	return nil
 }
@@ -109,18 +118,24 @@ func (ix *DeleteIndex) scopeOf(e Entry) (iceberg.PartitionSpec, scope, error) {
 }
 
 func (ix *DeleteIndex) sort() {
-	ascending := func(entries []Entry) {
-		sort.SliceStable(entries, func(i, j int) bool { return entries[i].DataSequence < entries[j].DataSequence })
+	ascendingEqual(ix.global)
+	for _, entries := range ix.equality {
+		ascendingEqual(entries)
 	}
-	ascending(ix.global)
-	for _, m := range []map[scope][]Entry{ix.equality, ix.position} {
-		for _, entries := range m {
-			ascending(entries)
-		}
+	for _, entries := range ix.position {
+		ascending(entries)
 	}
 	for _, entries := range ix.paths {
 		ascending(entries)
 	}
+}
+
+func ascending(entries []Entry) {
+	slices.SortStableFunc(entries, func(a, b Entry) int { return cmp.Compare(a.DataSequence, b.DataSequence) })
+}
+
+func ascendingEqual(entries []equalityDelete) {
+	slices.SortStableFunc(entries, func(a, b equalityDelete) int { return cmp.Compare(a.DataSequence, b.DataSequence) })
 }
 
 // Len is the number of live delete entries.
@@ -129,11 +144,16 @@ func (ix *DeleteIndex) Len() int { return ix.count }
 // All returns every live delete entry, in no particular order.
 func (ix *DeleteIndex) All() []Entry {
 	all := make([]Entry, 0, ix.count)
-	all = append(all, ix.global...)
-	for _, m := range []map[scope][]Entry{ix.equality, ix.position} {
-		for _, entries := range m {
-			all = append(all, entries...)
+	for _, d := range ix.global {
+		all = append(all, d.Entry)
+	}
+	for _, entries := range ix.equality {
+		for _, d := range entries {
+			all = append(all, d.Entry)
 		}
+	}
+	for _, entries := range ix.position {
+		all = append(all, entries...)
 	}
 	for _, m := range []map[string][]Entry{ix.vectors, ix.paths} {
 		for _, entries := range m {
@@ -160,14 +180,12 @@ func (ix *DeleteIndex) For(e Entry) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Entry
-	for _, entries := range [][]Entry{ix.global, ix.equality[at]} {
-		for _, d := range from(entries, e.DataSequence+1) {
-			if ix.schemas.mayMatch(d.File, e.File) {
-				out = append(out, d)
-			}
-		}
-	}
+	return ix.forScope(e, at)
+}
+
+// forScope is For when the data file's partition is known.
+func (ix *DeleteIndex) forScope(e Entry, at scope) ([]Entry, error) {
+	out := ix.equalityFor(e, at)
 	path := SameFile(e.File.FilePath())
 	vector, err := ix.vectorFor(e, at, path)
 	if err != nil {
@@ -185,6 +203,26 @@ func (ix *DeleteIndex) For(e Entry) ([]Entry, error) {
 	out = append(out, from(ix.position[at], e.DataSequence)...)
 	return append(out, scoped...), nil
 }
+
+func (ix *DeleteIndex) equalityFor(e Entry, at scope) []Entry {
+	var out []Entry
+	var stats fileStats
+	for _, entries := range [][]equalityDelete{ix.global, ix.equality[at]} {
+		first := sort.Search(len(entries), func(i int) bool { return entries[i].DataSequence > e.DataSequence })
+		if first < len(entries) && stats.values == nil {
+			stats = statsOf(e.File)
+		}
+		for _, d := range entries[first:] {
+			if ix.schemas.mayMatch(d, stats) {
+				out = append(out, d.Entry)
+			}
+		}
+	}
+	return out
+}
+
+// needsStats reports whether For can tell more of data files that carry statistics.
+func (ix *DeleteIndex) needsStats() bool { return len(ix.global)+len(ix.equality) > 0 }
 
 // Scoped returns the position deletes and vectors that name the data file's path, whether or not they apply to it.
 func (ix *DeleteIndex) Scoped(path string) []Entry {

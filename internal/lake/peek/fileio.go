@@ -24,6 +24,9 @@ const (
 	readAheadBytes = 4 << 20
 )
 
+// WholeManifestBytes is up to which size a manifest is read with one request; larger ones are streamed.
+const WholeManifestBytes = 16 << 20
+
 // FileIO adapts a store to iceberg-go's file IO, for reading only. The context holds for every request made through the result. A file of up
 // to 1 MiB costs one request; of a larger one each ReadAt outside of what is buffered is one ranged request.
 func FileIO(ctx context.Context, st store.Reader) iceio.IO { return &fileIO{ctx: ctx, st: st} }
@@ -208,7 +211,7 @@ func (i fileInfo) Sys() any           { return nil }
 
 // newReader opens an object for reading once, front to back: with one request when its expected size is known to be modest.
 func newReader(ctx context.Context, st store.Reader, location string, size int64) (io.ReadCloser, error) {
-	if size > 0 && size <= 4*readAheadBytes {
+	if size > 0 && size <= WholeManifestBytes {
 		data, err := st.Get(ctx, location)
 		if err != nil {
 			return nil, err

@@ -67,3 +67,11 @@ type Swapper interface {
 	// neither ErrConflict nor ErrRefused leaves the state unknown.
 	Swap(ctx context.Context, id maintenance.TableID, base Pointer, metadataLocation string) error
 }
+
+// Server commits on the service's side (REST): the service checks the requirements on its current state, writes the metadata file and moves the
+// pointer. A catalog is a Server or a Swapper, never both; like a Swapper it is handed to the committer only.
+type Server interface {
+	// Update sends requirements and updates (JSON arrays in the words of the REST protocol) and returns the new pointer, Metadata included.
+	// ErrConflict when a requirement does not hold. Any error that wraps neither ErrConflict nor ErrRefused leaves the state unknown.
+	Update(ctx context.Context, id maintenance.TableID, requirements, updates []byte) (Pointer, error)
+}

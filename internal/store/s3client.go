@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -180,6 +181,7 @@ func newClient(ctx context.Context, o s3Options) (*s3.Client, error) {
 		}
 	}
 	return s3.NewFromConfig(cfg, func(c *s3.Options) {
+		c.HTTPClient = plainBodies{c.HTTPClient}
 		c.Logger = logging.Nop{} // errors are returned; the SDK's remarks on closed connections would stand among a command's output
 		c.DisableLogOutputChecksumValidationSkipped = true
 		if o.endpoint != "" {
@@ -197,6 +199,19 @@ func newClient(ctx context.Context, o s3Options) (*s3.Client, error) {
 			c.UsePathStyle = *o.pathStyle
 		}
 	}), nil
+}
+
+// plainBodies hides that request bodies can write themselves. The SDK closes a body as soon as the response's head is there, and a closed one
+// that net/http still wants to drain through WriteTo answers EOF as an error: the connection is torn down under a good response, and the call
+// repeated. It takes a server that answers within microseconds, or a busy machine. Read answers EOF as the end.
+type plainBodies struct{ next s3.HTTPClient }
+
+// Do implements s3.HTTPClient.
+func (p plainBodies) Do(r *http.Request) (*http.Response, error) {
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = struct{ io.ReadCloser }{r.Body}
+	}
+	return p.next.Do(r)
 }
 
 // s3Call names a call for errors and retries.

@@ -199,7 +199,7 @@ func (x *fixture) compactGroup(i int, edit func(*handoff.GroupResult)) {
 		r.Proof.RowsIn += e[in.Path].File.Count()
 		partition = e[in.Path].File.Partition()
 	}
-	_, batches := x.read(x.t0, x.pinned.SnapshotID, func(path string) bool { return paths[path] })
+	_, batches := x.read(x.t0, func(path string) bool { return paths[path] })
 	rows := int64(0)
 	for _, b := range batches {
 		rows += b.NumRows()
@@ -300,7 +300,7 @@ func (x *fixture) live() (data, deletes []lake.Entry) {
 func (x *fixture) rows() []string {
 	x.t.Helper()
 	state := x.table.State()
-	_, batches := x.read(state, state.Metadata.CurrentSnapshot().SnapshotID, nil)
+	_, batches := x.read(state, nil)
 	var out []string
 	for _, b := range batches {
 		data, err := b.MarshalJSON()
@@ -315,12 +315,12 @@ func (x *fixture) rows() []string {
 	return out
 }
 
-func (x *fixture) read(state *lake.Table, snapshot int64, wanted func(path string) bool) (*arrow.Schema, []arrow.RecordBatch) {
+func (x *fixture) read(state *lake.Table, wanted func(path string) bool) (*arrow.Schema, []arrow.RecordBatch) {
 	x.t.Helper()
 	ctx := context.Background()
 	tbl := table.New(table.Identifier{"db", "t"}, state.Metadata, state.Pointer.MetadataLocation,
 		func(ctx context.Context) (iceio.IO, error) { return lake.FileIO(ctx, x.world.Store), nil }, nil)
-	scan := tbl.Scan(table.WithSnapshotID(snapshot))
+	scan := tbl.Scan()
 	tasks, err := scan.PlanFiles(ctx)
 	x.check(err)
 	if wanted != nil {
@@ -370,3 +370,10 @@ func (x *fixture) small(n int) []string {
 }
 
 func newUUID() uuid.UUID { return uuid.New() }
+
+func removeSnapshots(ids ...int64) func(b *table.MetadataBuilder) error {
+	return func(b *table.MetadataBuilder) error { return b.RemoveSnapshots(ids, false) }
+}
+
+// writeOver replaces an object, as no room of ours does.
+var writeOver = store.WriteOptions{}

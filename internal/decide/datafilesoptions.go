@@ -159,7 +159,7 @@ func ParseDataFilesOptions(strategy Strategy, options map[string]string, table T
 
 // sizes reads target, min and max. Defaults of min and max are shares of the target, cut to whole bytes.
 func (r *optionReader) sizes(opts *DataFilesOptions, table TableFacts) {
-	properties := &optionReader{options: table.Properties}
+	properties := &optionReader{options: table.Properties, noun: "property"}
 	target := properties.whole("write.target-file-size-bytes", defaultTargetFileSizeBytes, 1, math.MaxInt64/4)
 	if _, given := r.options[optionTarget]; !given {
 		r.errs = append(r.errs, properties.errs...)

@@ -33,8 +33,22 @@ func optionErrorf(format string, args ...any) error {
 // optionReader reads typed values out of an options map and collects all faults. Where an option is absent the default applies.
 type optionReader struct {
 	options map[string]string
-	known   []string
-	errs    []error
+	// noun is what the entries are called in messages: option (when empty), argument, property.
+	noun  string
+	known []string
+	errs  []error
+}
+
+// faultOf reports what is wrong with the value of one entry.
+func (r *optionReader) faultOf(name, format string, args ...any) {
+	r.fault("read %s %s: %s", r.nounOf(), name, fmt.Sprintf(format, args...))
+}
+
+func (r *optionReader) nounOf() string {
+	if r.noun == "" {
+		return "option"
+	}
+	return r.noun
 }
 
 func (r *optionReader) fault(format string, args ...any) {
@@ -57,13 +71,13 @@ func (r *optionReader) whole(name string, fallback, low, high int64) int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil:
-		r.fault("read option %s: %q is not a whole number", name, text)
+		r.faultOf(name, "%q is not a whole number", text)
 		return fallback
 	case n < low:
-		r.fault("read option %s: %d must be at least %d", name, n, low)
+		r.faultOf(name, "%d must be at least %d", n, low)
 		return fallback
 	case n > high:
-		r.fault("read option %s: %d must be at most %d", name, n, high)
+		r.faultOf(name, "%d must be at most %d", n, high)
 		return fallback
 	}
 	return n
@@ -86,7 +100,7 @@ func (r *optionReader) flag(name string, fallback bool) bool {
 	case "false":
 		return false
 	}
-	r.fault("read option %s: %q is neither true nor false", name, text)
+	r.faultOf(name, "%q is neither true nor false", text)
 	return fallback
 }
 
@@ -99,13 +113,13 @@ func (r *optionReader) fraction(name string, fallback, high float64) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	switch {
 	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
-		r.fault("read option %s: %q is not a number", name, text)
+		r.faultOf(name, "%q is not a number", text)
 		return fallback
 	case f <= 0:
-		r.fault("read option %s: %v must be above 0", name, f)
+		r.faultOf(name, "%v must be above 0", f)
 		return fallback
 	case f > high:
-		r.fault("read option %s: %v must be at most %v", name, f, high)
+		r.faultOf(name, "%v must be at most %v", f, high)
 		return fallback
 	}
 	return f
@@ -121,7 +135,7 @@ func (r *optionReader) unknown(scope string) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		r.fault("read option %s: not an option of %s%s", name, scope, maintenance.Suggestion(name, r.known))
+		r.faultOf(name, "%s has no %s of that name%s", scope, r.nounOf(), maintenance.Suggestion(name, r.known))
 	}
 }
 

@@ -1,0 +1,172 @@
+package compact
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/compact/engine"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/parquet/projection"
+)
+
+const (
+	oldestFormat = 1
+	newestFormat = 3
+	nameMapping  = "schema.name-mapping.default"
+)
+
+// table is the pinned state, decoded.
+type table struct {
+	pinned   *handoff.Pinned
+	current  *iceberg.Schema
+	raw      json.RawMessage
+	schemas  []*iceberg.Schema
+	defaults map[int]json.RawMessage // By field ID, over all schemas; the newest schema wins.
+	specs    map[int]iceberg.PartitionSpec
+	names    iceberg.NameMapping
+	sorted   map[int]bool
+}
+
+func readTable(p *handoff.Pinned) (*table, error) {
+	if p.FormatVersion < oldestFormat || p.FormatVersion > newestFormat {
+		return nil, fmt.Errorf("the table has format version %d, known are %d to %d: %w", p.FormatVersion, oldestFormat, newestFormat,
+			engine.ErrRefused)
+	}
+	t := &table{pinned: p, defaults: map[int]json.RawMessage{}, specs: map[int]iceberg.PartitionSpec{}}
+	for _, raw := range p.Schemas {
+		s := &iceberg.Schema{}
+		if err := json.Unmarshal(raw, s); err != nil {
+			return nil, fmt.Errorf("read a schema of the table: %w: %w", err, engine.ErrRefused)
+		}
+		defaults, err := projection.ParseDefaults(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", err, engine.ErrRefused)
+		}
+		maps.Copy(t.defaults, defaults)
+		t.schemas = append(t.schemas, s)
+		if s.ID == p.SchemaID {
+			t.current, t.raw = s, raw
+		}
+	}
+	if t.current == nil {
+		return nil, fmt.Errorf("the table has no schema %d: %w", p.SchemaID, engine.ErrRefused)
+	}
+	for _, raw := range p.Specs {
+		var s iceberg.PartitionSpec
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return nil, fmt.Errorf("read a partition spec of the table: %w: %w", err, engine.ErrRefused)
+		}
+		t.specs[s.ID()] = s
+	}
+	if text := p.Properties[nameMapping]; text != "" {
+		if err := json.Unmarshal([]byte(text), &t.names); err != nil {
+			return nil, fmt.Errorf("read property %s: %w: %w", nameMapping, err, engine.ErrRefused)
+		}
+	}
+	return t, t.readSortOrder()
+}
+
+// readSortOrder finds the columns of the table's sort order, which always keep bounds.
+func (t *table) readSortOrder() error {
+	t.sorted = map[int]bool{}
+	for _, raw := range t.pinned.SortOrders {
+		var order struct {
+			ID     int `json:"order-id"`
+			Fields []struct {
+				Source  int   `json:"source-id"`
+				Sources []int `json:"source-ids"`
+			} `json:"fields"`
+		}
+		if err := json.Unmarshal(raw, &order); err != nil {
+			return fmt.Errorf("read a sort order of the table: %w: %w", err, engine.ErrRefused)
+		}
+		if order.ID != t.pinned.SortOrderID {
+			continue
+		}
+		for _, f := range order.Fields {
+			for _, id := range append(f.Sources, f.Source) {
+				t.sorted[id] = true
+			}
+		}
+	}
+	return nil
+}
+
+// spec finds a spec, and the newest schema that holds its source columns: a file is encoded and decoded with these two.
+func (t *table) spec(id int) (iceberg.PartitionSpec, *iceberg.Schema, error) {
+	spec, ok := t.specs[id]
+	if !ok {
+		return spec, nil, fmt.Errorf("the table has no partition spec %d: %w", id, engine.ErrRefused)
+	}
+	if hasSources(spec, t.current) {
+		return spec, t.current, nil
+	}
+	var newest *iceberg.Schema
+	for _, s := range t.schemas {
+		if hasSources(spec, s) && (newest == nil || s.ID > newest.ID) {
+			newest = s
+		}
+	}
+	if newest == nil {
+		return spec, nil, fmt.Errorf("no schema has all source columns of partition spec %d: %w", id, engine.ErrRefused)
+	}
+	return spec, newest, nil
+}
+
+func hasSources(spec iceberg.PartitionSpec, s *iceberg.Schema) bool {
+	for i := range spec.NumFields() {
+		f := spec.Field(i)
+		if _, void := f.Transform.(iceberg.VoidTransform); void {
+			continue
+		}
+		if _, ok := s.FindFieldByID(f.SourceID()); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// file decodes the file of an entry.
+func (t *table) file(e handoff.Entry) (iceberg.DataFile, error) {
+	spec, schema, err := t.spec(e.SpecID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lake.DecodeFile(e.File, spec, schema)
+	if err != nil {
+		return nil, fmt.Errorf("read the entry of %s: %w", e.Path, err)
+	}
+	return f, nil
+}
+
+// entry encodes an output.
+func (t *table) entry(f iceberg.DataFile, g *handoff.Group) (handoff.Entry, error) {
+	spec, schema, err := t.spec(g.OutputSpecID)
+	if err != nil {
+		return handoff.Entry{}, err
+	}
+	data, err := lake.EncodeFile(f, spec, schema)
+	if err != nil {
+		return handoff.Entry{}, fmt.Errorf("write the entry of %s: %w", f.FilePath(), err)
+	}
+	return handoff.Entry{File: data, Path: f.FilePath(), SpecID: g.OutputSpecID, DataSequence: g.DataSequence}, nil
+}
+
+// constants are the values of a file's identity partition fields, by source column.
+func constants(spec iceberg.PartitionSpec, f iceberg.DataFile) map[int]any {
+	out := map[int]any{}
+	values := f.Partition()
+	for i := range spec.NumFields() {
+		field := spec.Field(i)
+		if _, identity := field.Transform.(iceberg.IdentityTransform); identity {
+			if v, ok := values[field.FieldID]; ok {
+				out[field.SourceID()] = v
+			}
+		}
+	}
+	return out
+}

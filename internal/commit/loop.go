@@ -132,27 +132,37 @@ func (l *loop) gone(head *lake.Table, err error) *handoff.CommitResult {
 	return &handoff.CommitResult{Outcome: maintenance.Refused, Reason: reason}
 }
 
-// again repeats a pending attempt, as long as there is patience and sweep has not closed the log.
+// again repeats a pending attempt.
 func (l *loop) again(ctx context.Context, head *lake.Table, n int) (*request, error) {
+	if err := l.wait(ctx, head); err != nil {
+		return nil, err
+	}
+	return l.work.resend(ctx, head, n)
+}
+
+// wait pauses before a request is sent while an earlier one is unsettled, as long as there is patience and sweep has not closed the log.
+func (l *loop) wait(ctx context.Context, head *lake.Table) error {
 	p := statusPatience(head.Metadata.Properties())
 	if l.cause == nil {
 		l.cause = errors.New("an earlier execution")
 	}
 	l.unknown = max(l.unknown, 1)
 	if l.abandoned() {
-		return nil, ErrAbandoned
+		return ErrAbandoned
 	}
-	if l.unknown > p.retries+1 || l.late(p) {
-		return nil, fmt.Errorf("asked %d times", l.unknown)
+	if l.unknown > p.retries || l.late(p) {
+		return fmt.Errorf("asked %d times", l.unknown)
 	}
-	if err := l.pause(ctx, p, l.unknown); err != nil {
-		return nil, err
-	}
-	return l.work.resend(ctx, head, n)
+	return l.pause(ctx, p, l.unknown)
 }
 
-// next makes a new attempt: earlier ones provably cannot land.
+// next makes a new attempt: earlier ones provably cannot land, or it does no harm if they do.
 func (l *loop) next(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error) {
+	if len(l.open()) > 0 {
+		if err := l.wait(ctx, head); err != nil {
+			return nil, nil, err
+		}
+	}
 	p := retryPatience(head.Metadata.Properties())
 	switch {
 	case l.abandoned():

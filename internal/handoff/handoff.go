@@ -244,3 +244,16 @@ type Expired struct {
 	// Lists maps the expired snapshots to their manifest lists.
 	CommittedAtMS int64 `json:"committed_at_ms"`
 }
+
+// ExpireGuards is what commit reads of Index.Detail of an expiry: the guards of an automatic run. Other keys may stand beside it; without it the
+// expiry obeys its caller.
+type ExpireGuards struct {
+	Automatic bool `json:"automatic,omitempty"`
+	// MinAgeMS keeps younger snapshots; automatic runs never go under the built-in least age unless Unsafe.
+	MinAgeMS int64 `json:"min_age_ms,omitempty"`
+	Unsafe   bool  `json:"unsafe,omitempty"`
+	// Pinned are snapshots that live runs work from; BookmarkKeys are summary keys by which writers resume; Limit bounds one run's expiry.
+	Pinned       []int64  `json:"pinned,omitempty"`
+	BookmarkKeys []string `json:"bookmark_keys,omitempty"`
+	Limit        int      `json:"limit,omitempty"`
+}

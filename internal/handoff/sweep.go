@@ -16,6 +16,16 @@ import (
 // maxNamed bounds the names that a summary holds; the whole lists are in objects of their own.
 const maxNamed = 20
 
+// Arguments that sweep reads of Index.Request.Args beside Spark's own.
+const (
+	// ArgDeleteOutside ("true") lets expire_snapshots delete expired files that lie outside of the table's own folders. Such files were imported
+	// and may belong to somebody else.
+	ArgDeleteOutside = "delete_outside_location"
+	// ArgEmptyTable ("true") lets remove_orphan_files delete under a table without any snapshot: what lies there may be what is left of a table
+	// that was dropped before.
+	ArgEmptyTable = "empty_table"
+)
+
 // ExpireDetail is what reach reads of Index.Detail when an expiry is a dry run: what the commit would expire now. Other keys may stand beside it.
 type ExpireDetail struct {
 	Expired Expired `json:"expired"`

@@ -18,10 +18,6 @@ import (
 	"firn/internal/store"
 )
 
-// ArgDeleteOutside is the argument of expire_snapshots and remove_orphan_files that lets sweep delete expired files that lie outside of the table's own folders.
-// Such files were imported, and may belong to somebody else.
-const ArgDeleteOutside = "delete_outside_location"
-
 // expired finds the files that only expired snapshots reached: everything reachable from them, minus everything reachable from the head that is
 // loaded now.
 func (s *step) expired(ctx context.Context) (handoff.SweepReach, error) {
@@ -105,7 +101,7 @@ func (e *expiry) prepare() error {
 	}
 	var err error
 	e.places, err = reach.Places(e.head.Metadata.Location(), e.head.Metadata.Properties())
-	e.outside = e.index.Request.Args[ArgDeleteOutside] == "true"
+	e.outside = e.index.Request.Args[handoff.ArgDeleteOutside] == "true"
 	return err
 }
 
@@ -231,7 +227,7 @@ func (e *expiry) judge(ctx context.Context, c *candidates, m reach.Match) error 
 	case skipped:
 		c.summary.Keep(m.Location, "it cannot be read: "+fault)
 	case !e.outside && !reach.Inside(m.File, e.places):
-		c.summary.Keep(m.Location, "it lies outside of the table's folders ("+ArgDeleteOutside+" allows it)")
+		c.summary.Keep(m.Location, "it lies outside of the table's folders ("+handoff.ArgDeleteOutside+" allows it)")
 	default:
 		return c.add(ctx, m.File)
 	}

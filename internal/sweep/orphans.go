@@ -9,36 +9,33 @@ import (
 	"strings"
 	"time"
 
+	"firn/internal/decide"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 )
 
-const (
-	// maxPairs is how many pairs of differing prefixes a refusal names.
-	maxPairs = 20
-	// tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let
-	// others delete.
-	tableBucketSuffix = "--table-s3"
-)
+// tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let others
+// delete.
+const tableBucketSuffix = "--table-s3"
 
-// ArgEmptyTable is the argument of remove_orphan_files that lets sweep delete under a table without any snapshot: what lies there may be what is
-// left of a table that was dropped before.
-const ArgEmptyTable = "empty_table"
+// maxPairs is how many pairs of differing prefixes a refusal names.
+const maxPairs = 20
 
 // orphanSearch is one search for orphans: the listing minus everything reachable from a head that is loaded after the listing ended.
 type orphanSearch struct {
 	*step
 	head *lake.Table
 	// swept is the folder that was listed.
-	swept   string
-	rules   orphanRules
-	others  neighbours
-	runs    *openRuns
-	pairs   []string
-	pairsNo int64
-	ages    [2]int64 // oldest and youngest time of modification among the candidates
+	swept  string
+	rules  decide.OrphansOptions
+	others neighbours
+	runs   *openRuns
+	// mismatched are the listed files that differ from reachable ones in scheme or authority only.
+	mismatched decide.MismatchedError
+	// ages are the oldest and youngest time of modification among the candidates.
+	ages [2]int64
 }
 
 func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
@@ -64,10 +61,10 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 	result.Proofs, result.Cautious = proofs, true
 	result.Summary.Warnings = append(result.Summary.Warnings, o.others.warnings...)
 	result.Summary.Lists, result.Summary.Manifests, result.Summary.Entries = counts.Lists, counts.Manifests, counts.Entries
-	if result.ItemCount > 0 && len(o.head.Metadata.Snapshots()) == 0 && s.index.Request.Args[ArgEmptyTable] != "true" {
+	if result.ItemCount > 0 && len(o.head.Metadata.Snapshots()) == 0 && s.index.Request.Args[handoff.ArgEmptyTable] != "true" {
 		result.ItemCount, result.Summary.Outcome = 0, maintenance.Refused
 		result.Summary.Reason = "the table has no snapshot: these files may be what is left of a table that lay here before (" +
-			ArgEmptyTable + " deletes them)"
+			handoff.ArgEmptyTable + " deletes them)"
 		return result, nil
 	}
 	if result.Summary.AbortedUploads, err = o.abortUploads(ctx); err != nil {
@@ -115,12 +112,17 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 		return err
 	}
 	meta := o.head.Metadata
-	location := meta.Location()
-	if arg := o.index.Request.Args["location"]; arg != "" {
-		location = arg
-	}
 	var err error
-	if o.swept, err = reach.Folder(location); err != nil {
+	o.rules, err = decide.ParseOrphansOptions(o.index.Request.Args, decide.OrphansTable{
+		Properties: meta.Properties(), Location: meta.Location(), PartitionFields: partitionFields(o.head),
+	}, time.UnixMilli(o.index.PlannedAtMS), handoff.ArgEmptyTable, "table")
+	if err != nil {
+		return err
+	}
+	if o.rules.FileListView != "" {
+		return refusef("file_list_view names a view of Spark's; the location is listed instead")
+	}
+	if o.swept, err = reach.Folder(o.rules.Location); err != nil {
 		return refusef("%v", err)
 	}
 	if authority, _, _ := strings.Cut(strings.TrimPrefix(o.swept, "s3://"), "/"); strings.HasSuffix(authority, tableBucketSuffix) {
@@ -131,17 +133,13 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 		return err
 	}
 	if !slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(o.swept, p) }) {
-		return refusef("%s lies outside of the table's folders %s", location, strings.Join(places, ", "))
+		return refusef("%s lies outside of the table's folders %s", o.rules.Location, strings.Join(places, ", "))
 	}
 	for _, p := range prefixes {
 		folder, err := reach.Folder(p)
 		if err != nil || !strings.HasSuffix(p, "/") || !strings.HasPrefix(folder, o.swept) {
 			return refusef("the listed prefix %q lies outside of %s", p, o.swept)
 		}
-	}
-	now := time.UnixMilli(o.index.PlannedAtMS)
-	if o.rules, err = newOrphanRules(o.index.Request.Args, partitionFields(o.head), now); err != nil {
-		return err
 	}
 	o.runs = &openRuns{step: o.step, seen: map[string]bool{}}
 	o.others, err = o.neighbours(ctx, o.head, o.swept)
@@ -214,10 +212,9 @@ func (o *orphanSearch) subtract(ctx context.Context, runs []string, reached *rea
 			return handoff.SweepReach{}, err
 		}
 	}
-	if o.pairsNo > 0 {
+	if o.mismatched.Count > 0 {
 		c.abort(ctx)
-		return handoff.SweepReach{}, refusef("%d files differ from what the metadata names in scheme or bucket only; say equal_schemes or "+
-			"equal_authorities, or prefix_mismatch_mode IGNORE: %s", o.pairsNo, strings.Join(o.pairs, "; "))
+		return handoff.SweepReach{}, &o.mismatched
 	}
 	if c.summary.Candidates > 0 {
 		c.summary.OldestAgeHours = float64(o.index.PlannedAtMS-o.ages[0]) / float64(time.Hour/time.Millisecond)
@@ -228,23 +225,23 @@ func (o *orphanSearch) subtract(ctx context.Context, runs []string, reached *rea
 
 // judge decides about one listed object.
 func (o *orphanSearch) judge(ctx context.Context, c *candidates, m reach.Match) error {
-	relative, under := strings.CutPrefix(m.Canonical(), o.swept)
-	switch {
-	case !under, o.rules.young(m.ModifiedAtMS), o.rules.hidden(relative):
-		return nil
-	case reach.Inside(m.File, o.others.nested), o.inWork(m.File):
+	skip := o.rules.Skip(decide.Listed{Location: m.Location, SizeBytes: m.SizeBytes, ModifiedAtMS: m.ModifiedAtMS})
+	if skip != "" || !reach.Inside(m.File, []string{o.swept}) || reach.Inside(m.File, o.others.nested) || o.inWork(m.File) {
 		return nil
 	}
-	switch verdict, other := o.rules.match(m); verdict {
-	case live, ignored:
+	reached := make([]string, len(m.Reached))
+	for i, f := range m.Reached {
+		reached[i] = f.Location
+	}
+	switch verdict, other := o.rules.Judge(m.Location, reached); verdict {
+	case decide.Live, decide.Ignored:
 		return nil
-	case mismatched:
-		o.pairsNo++
-		if len(o.pairs) < maxPairs {
-			o.pairs = append(o.pairs, m.Location+" against "+other)
+	case decide.Mismatched:
+		if o.mismatched.Count++; o.mismatched.Count <= maxPairs {
+			o.mismatched.Pairs = append(o.mismatched.Pairs, m.Location+" against "+other)
 		}
 		return nil
-	case orphan:
+	case decide.Orphan:
 	}
 	if open, err := o.runs.protects(ctx, m.File, o.index.PlannedAtMS); err != nil || open != "" {
 		if open != "" {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"firn/internal/contract"
+	"firn/internal/decide"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
@@ -189,7 +190,7 @@ func refusal(err error) (reason string, refused bool) {
 		return "", false
 	}
 	for _, class := range []error{
-		errRefused, lake.ErrUnsupported, lake.ErrTableFault, catalogs.ErrNoSuchTable, catalogs.ErrNotIceberg, store.ErrArchived,
+		errRefused, decide.ErrRefused, decide.ErrOption, lake.ErrUnsupported, lake.ErrTableFault, catalogs.ErrNoSuchTable, catalogs.ErrNotIceberg, store.ErrArchived,
 	} {
 		if errors.Is(err, class) {
 			return strings.TrimPrefix(err.Error(), errRefused.Error()+": "), true

@@ -17,7 +17,7 @@ func (o *orphanSearch) abortUploads(ctx context.Context) (int64, error) {
 		if err != nil {
 			return false, err
 		}
-		if o.rules.young(u.StartedAt.UnixMilli()) || reach.Inside(f, o.others.nested) || o.inWork(f) {
+		if u.StartedAt.UnixMilli() >= o.rules.OlderThanMS || u.StartedAt.UnixMilli() <= 0 || reach.Inside(f, o.others.nested) || o.inWork(f) {
 			return false, nil
 		}
 		f.ModifiedAtMS = u.StartedAt.UnixMilli()

@@ -4,8 +4,6 @@ package main
 import (
 	"context"
 
-	"github.com/google/uuid"
-
 	"firn/internal/compact"
 	"firn/internal/edge"
 	"firn/internal/maintenance"
@@ -13,18 +11,12 @@ import (
 
 func main() {
 	edge.Start(func(_ context.Context, p edge.Process) (edge.Raw, error) {
-		work, err := p.Work()
-		if err != nil {
-			return nil, err
-		}
 		return edge.Handler(func(ctx context.Context, in maintenance.CompactItem) (maintenance.CompactOutput, error) {
 			tables, err := p.Tables(in.Run.Table.Catalog)
 			if err != nil {
 				return maintenance.CompactOutput{}, err
 			}
-			return compact.New(compact.Deps{
-				Tables: tables, Work: work, WorkLocation: p.Settings().WorkLocation, NewAttempt: uuid.NewString,
-			}).Handle(ctx, in)
+			return compact.New(compact.Deps{Store: tables, WorkLocation: p.Settings().WorkLocation, Log: p.Log}).Handle(ctx, in)
 		}), nil
 	})
 }

@@ -108,7 +108,7 @@ func (s *Scan) look(ctx context.Context, e Entry, ref int, filter Filter) (f mai
 	}
 	f = maintenance.FileStats{
 		Path: e.File.FilePath(), SizeBytes: e.File.FileSizeBytes(), RecordCount: e.File.Count(), SpecID: e.SpecID, Partition: s.intern(at.key),
-		HasRowLineage: e.FirstRowID != nil, DataSequence: e.DataSequence, Ref: ref,
+		HasRowLineage: e.FirstRowID != nil, DataSequence: e.DataSequence, Ref: ref, Unsupported: unsupported(e.File),
 	}
 	deletes, err := s.deletes.forScope(e, at)
 	if err != nil {
@@ -121,6 +121,17 @@ func (s *Scan) look(ctx context.Context, e Entry, ref int, filter Filter) (f mai
 		}
 	}
 	return f, true, nil
+}
+
+// unsupported says why no engine of ours rewrites a file, "" when one does. Formats are compared without case: writers spell them differently.
+func unsupported(f iceberg.DataFile) string {
+	switch {
+	case len(f.KeyMetadata()) > 0:
+		return "encrypted"
+	case !strings.EqualFold(string(f.FileFormat()), string(iceberg.ParquetFile)):
+		return "format " + strings.ToUpper(string(f.FileFormat()))
+	}
+	return ""
 }
 
 func (s *Scan) intern(key string) string {

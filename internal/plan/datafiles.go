@@ -30,20 +30,15 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		return refusef("strategy %s is not built yet: use binpack", strategy)
 	}
 	opts.RequireGain = p.automatic
-	branch := p.request.Args["branch"]
-	snap, err := p.table.Head(branch)
+	snap, err := p.snapshotOf(p.request.Args["branch"])
 	if err != nil {
-		return refusef("%v", err)
+		return err
 	}
 	if snap == nil {
 		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
 		return nil
 	}
-	scan, err := p.scan(ctx, snap)
-	if err != nil {
-		return err
-	}
-	plan, err := decide.DataFiles(scan.stats(ctx), opts)
+	plan, found, err := p.selectFiles(ctx, snap, opts)
 	if err != nil {
 		return err
 	}
@@ -58,7 +53,41 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if p.dryRun {
 		return nil
 	}
-	return p.writeGroups(ctx, index, scan, plan, opts)
+	pinned, err := p.pinned(snap)
+	if err != nil {
+		return err
+	}
+	return p.writeGroups(ctx, index, selection{plan.Groups, found, pinned, opts})
+}
+
+// selection is what is written of a plan.
+type selection struct {
+	groups []maintenance.FileGroup
+	found  map[int]located
+	pinned handoff.Pinned
+	opts   decide.DataFilesOptions
+}
+
+// selectFiles scans the snapshot, decides, and reads the selected entries.
+func (p *planner) selectFiles(ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions) (maintenance.RewritePlan, map[int]located, error) {
+	none := maintenance.RewritePlan{}
+	filter, err := p.filter()
+	if err != nil {
+		return none, nil, err
+	}
+	scan, err := lake.NewScan(ctx, p.reader, p.table, snap)
+	if err != nil {
+		return none, nil, err
+	}
+	plan, err := decide.DataFiles(scan.Files(ctx, filter), opts)
+	if err != nil {
+		return none, nil, err
+	}
+	found, err := p.locate(ctx, scan, plan.Groups)
+	if err != nil {
+		return none, nil, err
+	}
+	return sound(plan, found), found, nil
 }
 
 // facts describes the table for option parsing.
@@ -120,25 +149,17 @@ func summaryOf(plan maintenance.RewritePlan) DataFilesSummary {
 }
 
 // writeGroups writes the pinned state, the groups and the map items, and fills the index.
-func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, scan *scan, plan maintenance.RewritePlan, opts decide.DataFilesOptions) error {
+func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, sel selection) error {
 	part := func(name string) string { return p.work.Part(index.Job, p.attempt, name) }
-	pinned, err := p.pinned(scan.snap)
-	if err != nil {
-		return err
-	}
 	index.PinnedLocation = part("pinned.json")
-	if err := p.put(ctx, index.PinnedLocation, pinned); err != nil {
+	if err := p.put(ctx, index.PinnedLocation, sel.pinned); err != nil {
 		return err
 	}
-	entries, err := scan.entries(ctx, plan.Groups)
-	if err != nil {
-		return err
-	}
-	batches := opts.Batches(len(plan.Groups))
+	batches := sel.opts.Batches(len(sel.groups))
 	for b, batch := range batches {
 		items := make([]any, 0, batch.Count)
 		for g := batch.First; g < batch.First+batch.Count; g++ {
-			group, err := p.group(plan.Groups[g], entries, pinned, opts)
+			group, err := p.group(sel.groups[g], sel)
 			if err != nil {
 				return err
 			}
@@ -179,18 +200,18 @@ func (p *planner) put(ctx context.Context, location string, v any) error {
 }
 
 // group makes the object of one group.
-func (p *planner) group(g maintenance.FileGroup, entries map[int]located, pinned handoff.Pinned, opts decide.DataFilesOptions) (handoff.Group, error) {
+func (p *planner) group(g maintenance.FileGroup, sel selection) (handoff.Group, error) {
 	group := handoff.Group{
-		V: contract.PayloadVersion, Run: p.run, Job: p.request.Job, SpecID: g.SpecID, OutputSpecID: opts.OutputSpecID, Partition: g.Partition,
+		V: contract.PayloadVersion, Run: p.run, Job: p.request.Job, SpecID: g.SpecID, OutputSpecID: sel.opts.OutputSpecID, Partition: g.Partition,
 		HasRowLineage: g.HasRowLineage, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, ExpectedOutputFiles: g.ExpectedOutputFiles,
-		OutputLocation: dataLocation(pinned), Options: p.request.Options,
+		OutputLocation: dataLocation(sel.pinned), Options: p.request.Options,
 	}
-	if opts.UseStartingSequenceNumber {
-		group.DataSequence = pinned.SequenceNumber
+	if sel.opts.UseStartingSequenceNumber {
+		group.DataSequence = sel.pinned.SequenceNumber
 	}
 	deletes := map[string]int{}
 	for _, f := range g.Files {
-		found, ok := entries[f.Ref]
+		found, ok := sel.found[f.Ref]
 		if !ok || found.entry.Path != f.Path {
 			return handoff.Group{}, fmt.Errorf("find %s in its manifest again: %w", f.Path, lake.ErrTableFault)
 		}

@@ -24,7 +24,7 @@ func refusal(err error) (reason string, refused bool) {
 		return "", false
 	}
 	for _, class := range []error{
-		errRefused, decide.ErrOption, lake.ErrUnsupported, lake.ErrTableFault, catalogs.ErrNoSuchTable, catalogs.ErrNotIceberg,
+		errRefused, decide.ErrOption, decide.ErrRefused, lake.ErrUnsupported, lake.ErrTableFault, catalogs.ErrNoSuchTable, catalogs.ErrNotIceberg,
 		store.ErrNotFound, store.ErrPermission, store.ErrArchived,
 	} {
 		if errors.Is(err, class) {

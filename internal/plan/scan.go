@@ -2,142 +2,125 @@ package plan
 
 import (
 	"context"
-	"iter"
-	"math"
-	"strings"
+	"encoding/json"
+	"fmt"
 
-	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
+	"firn/internal/decide/where"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
 )
 
-// entryBits is the part of a FileStats.Ref that numbers the entry inside its manifest; the rest numbers the manifest.
-const entryBits = 32
-
-// scan reads the live data files of one snapshot in scan order. It keeps nothing of a file: selected ones are read again, with statistics.
-type scan struct {
-	*planner
-	snap      *table.Snapshot
-	manifests []iceberg.ManifestFile
-	deletes   *lake.DeleteIndex
-}
-
 // located is a selected data file with the deletes that apply to it.
 type located struct {
 	entry   handoff.Entry
 	deletes []lake.Entry
+	fault   error
 }
 
-func (p *planner) scan(ctx context.Context, snap *table.Snapshot) (*scan, error) {
-	manifests, err := lake.Manifests(ctx, p.reader, snap)
+// filter turns the where argument into a file filter; nil without one. A file that may hold matching rows is rewritten whole (Spark ignores
+// residuals too).
+func (p *planner) filter() (lake.Filter, error) {
+	text := p.request.Args["where"]
+	if text == "" {
+		return nil, nil
+	}
+	schema, err := p.whereSchema()
 	if err != nil {
 		return nil, err
 	}
-	deletes, err := lake.BuildDeleteIndex(ctx, p.reader, p.table, manifests)
+	condition, err := where.Parse(text, schema)
 	if err != nil {
-		return nil, err
+		return nil, refusef("read where: %v", err)
 	}
-	s := &scan{planner: p, snap: snap, deletes: deletes}
-	for _, m := range manifests {
-		if m.ManifestContent() == iceberg.ManifestContentData {
-			s.manifests = append(s.manifests, m)
-		}
-	}
-	return s, nil
+	return func(e lake.Entry) (bool, error) { return condition.MayMatch(whereFile(e)), nil }, nil
 }
 
-// stats yields what the planner sees of each live data file.
-func (s *scan) stats(ctx context.Context) iter.Seq2[maintenance.FileStats, error] {
-	return func(yield func(maintenance.FileStats, error) bool) {
-		specs := map[int]iceberg.PartitionSpec{}
-		for _, spec := range s.table.Metadata.PartitionSpecs() {
-			specs[spec.ID()] = spec
+// whereSchema describes the table's columns and specs to a condition.
+func (p *planner) whereSchema() (where.Schema, error) {
+	schema, err := json.Marshal(p.table.Metadata.CurrentSchema())
+	if err != nil {
+		return where.Schema{}, fmt.Errorf("encode schema: %w", err)
+	}
+	var specs []json.RawMessage
+	for _, spec := range p.table.Metadata.PartitionSpecs() {
+		data, err := json.Marshal(&spec)
+		if err != nil {
+			return where.Schema{}, fmt.Errorf("encode partition spec: %w", err)
 		}
-		for m, manifest := range s.manifests {
-			ordinal := 0
-			for e, err := range lake.Entries(ctx, s.reader, manifest, lake.EntryOptions{WithoutStats: true}) {
-				if err != nil {
-					yield(maintenance.FileStats{}, err)
-					return
-				}
-				stats, err := s.fileStats(e, specs[e.SpecID])
-				stats.Ref = m<<entryBits | ordinal
-				ordinal++
-				if !yield(stats, err) || err != nil {
-					return
-				}
+		specs = append(specs, data)
+	}
+	return where.SchemaFromJSON(schema, specs)
+}
+
+// whereFile describes a data file to a condition.
+func whereFile(e lake.Entry) where.File {
+	partition := e.File.Partition()
+	return where.File{
+		SpecID: e.SpecID, RecordCount: e.File.Count(),
+		ValueCounts: e.File.ValueCounts(), NullCounts: e.File.NullValueCounts(), NaNCounts: e.File.NaNValueCounts(),
+		LowerBounds: e.File.LowerBoundValues(), UpperBounds: e.File.UpperBoundValues(),
+		Partition: func(fieldID int) (where.Value, bool) {
+			v, ok := partition[fieldID]
+			if !ok {
+				return where.Value{}, false
 			}
-		}
+			return where.ValueOf(v)
+		},
 	}
 }
 
-// fileStats describes one data file (Iceberg: BinPackRewriteFilePlanner counts deletes the same way).
-func (s *scan) fileStats(e lake.Entry, spec iceberg.PartitionSpec) (maintenance.FileStats, error) {
-	partition, err := lake.PartitionKey(spec, e.File.Partition())
-	if err != nil {
-		return maintenance.FileStats{}, err
-	}
-	applied, err := s.deletes.For(e)
-	if err != nil {
-		return maintenance.FileStats{}, err
-	}
-	stats := maintenance.FileStats{
-		Path: e.File.FilePath(), SizeBytes: e.File.FileSizeBytes(), RecordCount: e.File.Count(), SpecID: e.SpecID, Partition: partition,
-		HasRowLineage: e.FirstRowID != nil, DataSequence: e.DataSequence, DeleteFiles: len(applied), Unsupported: unsupported(e.File),
-	}
-	for _, d := range applied {
-		if _, scoped := lake.FileScoped(d.File); scoped {
-			stats.FileScopedDeletedRows += d.File.Count()
-		}
-	}
-	return stats, nil
-}
-
-// unsupported says why no engine of ours rewrites a file. Formats are compared without case: writers spell them differently.
-func unsupported(f iceberg.DataFile) string {
-	switch {
-	case len(f.KeyMetadata()) > 0:
-		return "encrypted"
-	case !strings.EqualFold(string(f.FileFormat()), string(iceberg.ParquetFile)):
-		return "format " + strings.ToUpper(string(f.FileFormat()))
-	}
-	return ""
-}
-
-// entries reads the selected files again, with statistics, by their Ref.
-func (s *scan) entries(ctx context.Context, groups []maintenance.FileGroup) (map[int]located, error) {
-	wanted := map[int]map[int]bool{}
+// locate reads the selected files again, with statistics, by their Ref.
+func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintenance.FileGroup) (map[int]located, error) {
+	var refs []int
 	for _, g := range groups {
 		for _, f := range g.Files {
-			m := f.Ref >> entryBits
-			if wanted[m] == nil {
-				wanted[m] = map[int]bool{}
-			}
-			wanted[m][f.Ref&math.MaxUint32] = true
+			refs = append(refs, f.Ref)
 		}
 	}
-	found := map[int]located{}
-	for m, ordinals := range wanted {
-		ordinal := -1
-		for e, err := range lake.Entries(ctx, s.reader, s.manifests[m], lake.EntryOptions{}) {
-			if err != nil {
-				return nil, err
-			}
-			if ordinal++; !ordinals[ordinal] {
-				continue
-			}
-			l := located{}
-			if l.deletes, err = s.deletes.For(e); err != nil {
-				return nil, err
-			}
-			if l.entry, err = s.encode(e); err != nil {
-				return nil, err
-			}
-			found[m<<entryBits|ordinal] = l
+	found := make(map[int]located, len(refs))
+	for selected, err := range scan.Select(ctx, refs) {
+		if err != nil {
+			return nil, err
 		}
+		l := located{deletes: selected.Deletes, fault: selected.Fault}
+		if l.fault == nil {
+			if l.entry, err = p.encode(selected.Entry); err != nil {
+				return nil, err
+			}
+		}
+		found[selected.Ref] = l
 	}
 	return found, nil
+}
+
+// sound drops groups with a file that must not be rewritten, since its path is live twice or its deletes contradict each other, and tells which.
+func sound(plan maintenance.RewritePlan, found map[int]located) maintenance.RewritePlan {
+	out := plan
+	out.Groups, out.TotalFiles, out.TotalBytes = nil, 0, 0
+	for _, g := range plan.Groups {
+		faulty := false
+		for _, f := range g.Files {
+			if fault := found[f.Ref].fault; fault != nil {
+				faulty = true
+				out.RefusedFiles++
+				out.Refusals = append(out.Refusals, maintenance.FileRefusal{Path: f.Path, Reason: fault.Error()})
+			}
+		}
+		if !faulty {
+			out.Groups, out.TotalFiles, out.TotalBytes = append(out.Groups, g), out.TotalFiles+len(g.Files), out.TotalBytes+g.SizeBytes
+		}
+	}
+	return out
+}
+
+// snapshotOf returns the head of the request's branch.
+func (p *planner) snapshotOf(branch string) (*table.Snapshot, error) {
+	snap, err := p.table.Head(branch)
+	if err != nil {
+		return nil, refusef("%v", err)
+	}
+	return snap, nil
 }

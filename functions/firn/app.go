@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"firn/internal/edge"
+	"firn/internal/local"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+	"firn/internal/telemetry"
+)
+
+// globals are the flags of every command.
+type globals struct {
+	Catalog    string   `help:"Configured catalog to use." placeholder:"NAME"`
+	Properties []string `short:"P" name:"property" help:"Catalog property; may be repeated." placeholder:"KEY=VALUE" sep:"none"`
+	Config     string   `help:"Configuration file (firn.yaml)." placeholder:"FILE" type:"path"`
+	LogFormat  string   `enum:"text,json" default:"text" help:"Format of log lines on stderr."`
+	Verbose    bool     `short:"v" help:"Log every step."`
+	Now        string   `help:"Compute ages as if it were this time (RFC 3339); only with a dry run." placeholder:"TIMESTAMP"`
+}
+
+// commands are the verbs.
+type commands struct {
+	globals
+
+	Call     callCommand     `cmd:"" help:"Run one maintenance procedure of Spark's on one table."`
+	SQL      sqlCommand      `cmd:"" name:"sql" help:"Run statements written for Spark: CALL, EXPLAIN CALL, ALTER TABLE ... TBLPROPERTIES."`
+	Run      runCommand      `cmd:"" help:"Run the chain of jobs on one table through the state machine."`
+	Inspect  inspectCommand  `cmd:"" help:"Look before you clean: a table's health, and which job it asks for."`
+	Explain  explainCommand  `cmd:"" help:"Show the effective policy and what is due, with reasons."`
+	Register registerCommand `cmd:"" help:"Make an existing metadata file a table of the catalog."`
+	Demo     demoCommand     `cmd:"" help:"Make a lake on this machine, let it decay, and heal it."`
+	Verify   verifyCommand   `cmd:"" help:"Prove that a rewrite changed no row."`
+	Restore  restoreCommand  `cmd:"" help:"Undo the deletions of a run."`
+	Replay   replayCommand   `cmd:"" help:"Show what a policy would have done on a table's history."`
+	Serve    serveCommand    `cmd:"" help:"Run the local twin: queue, functions, state machine, web page."`
+}
+
+// app is what commands share.
+type app struct {
+	ctx     context.Context //nolint:containedctx // kong calls commands without one
+	globals globals
+	stdout  io.Writer
+	stderr  io.Writer
+	environ []string
+	now     func() time.Time
+
+	clients *edge.Clients
+}
+
+// checkNow replaces the clock when --now is given, which may only change what is shown.
+func (a *app) checkNow(test bool, command string) error {
+	if a.globals.Now == "" {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, a.globals.Now)
+	if err != nil {
+		return &usageError{fmt.Errorf("read --now: %w", err)}
+	}
+	if !test && !strings.HasPrefix(command, "inspect") && !strings.HasPrefix(command, "explain") && !strings.Contains(strings.Join(os.Args, " "), "--dry-run") {
+		return &usageError{fmt.Errorf("use --now only with --dry-run")}
+	}
+	a.now = func() time.Time { return at }
+	return nil
+}
+
+// settings reads firn.yaml (if any) and fills in where a laptop keeps its work and state.
+func (a *app) settings() (edge.Settings, error) {
+	var settings edge.Settings
+	path := a.globals.Config
+	if path == "" {
+		if _, err := os.Stat("firn.yaml"); err == nil {
+			path = "firn.yaml"
+		}
+	}
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return settings, &usageError{fmt.Errorf("read configuration: %w", err)}
+		}
+		if settings, err = edge.ParseSettings(text); err != nil {
+			return settings, &usageError{fmt.Errorf("%s: %w", path, err)}
+		}
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return settings, err
+	}
+	if settings.WorkLocation == "" {
+		settings.WorkLocation = "file://" + filepath.Join(dir, "work")
+	}
+	if settings.StateLocation == "" {
+		settings.StateLocation = filepath.Join(dir, "state.db")
+	}
+	if a.globals.Catalog != "" {
+		settings.Catalog = a.globals.Catalog
+	}
+	return settings, nil
+}
+
+// stateDir is where a laptop keeps what outlives a command: FIRN_HOME, else the user's state folder.
+func (a *app) stateDir() (string, error) {
+	env := edge.Environment(a.environ)
+	dir := env["FIRN_HOME"]
+	if dir == "" && env["XDG_STATE_HOME"] != "" {
+		dir = filepath.Join(env["XDG_STATE_HOME"], "firn")
+	}
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the home folder (or set FIRN_HOME): %w", err)
+		}
+		dir = filepath.Join(home, ".local", "state", "firn")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return "", fmt.Errorf("make state folder: %w", err)
+	}
+	return dir, nil
+}
+
+// open returns the clients, opened once.
+func (a *app) open() (*edge.Clients, error) {
+	if a.clients != nil {
+		return a.clients, nil
+	}
+	settings, err := a.settings()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = ""
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	config, err := settings.CatalogConfig(home, dir, a.environ, a.globals.Properties)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	a.clients = edge.NewClients(config, settings, map[string]store.Full{})
+	return a.clients, nil
+}
+
+func (a *app) close() error {
+	if a.clients == nil {
+		return nil
+	}
+	return a.clients.Close()
+}
+
+// table parses a table's name; a first part that names the catalog in use may be given, as in Spark.
+func (a *app) table(name string) (maintenance.TableID, error) {
+	clients, err := a.open()
+	if err != nil {
+		return maintenance.TableID{}, err
+	}
+	id, err := maintenance.ParseTableID(clients.DefaultCatalog(), name)
+	if err != nil {
+		return id, &usageError{err}
+	}
+	if levels := id.Namespace.Levels(); len(levels) > 1 && levels[0] == id.Catalog {
+		id.Namespace = maintenance.NewNamespace(levels[1:]...)
+	}
+	return id, nil
+}
+
+// logger writes to stderr: warnings, and every step with --verbose.
+func (a *app) logger() *slog.Logger {
+	level := slog.LevelWarn
+	if a.globals.Verbose {
+		level = slog.LevelInfo
+	}
+	return telemetry.NewLogger(a.stderr, a.globals.LogFormat == "json", level)
+}
+
+// runner returns the local host of the state machine.
+func (a *app) runner() (*local.Runner, error) {
+	clients, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return local.NewRunner(a.ctx, clients, local.Options{LockDir: filepath.Join(dir, "locks"), Now: a.now, Log: a.logger(), Observe: a.progress()})
+}

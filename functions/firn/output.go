@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"firn/internal/maintenance"
+)
+
+// columnOrder is the order in which Spark prints a procedure's result columns.
+func columnOrder(job maintenance.Job) []string {
+	switch job {
+	case maintenance.RewriteDataFiles:
+		return []string{
+			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
+		}
+	case maintenance.ExpireSnapshots:
+		return []string{
+			"deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count", "deleted_manifest_files_count",
+			"deleted_manifest_lists_count", "deleted_statistics_files_count",
+		}
+	case maintenance.RemoveOrphanFiles:
+		return []string{"orphan_files_count", "deleted_files_count"}
+	}
+	return nil
+}
+
+// callResult finds the one job of a call in the run's report.
+func callResult(job maintenance.Job, report maintenance.ReportOutput) maintenance.JobOutcome {
+	for _, j := range report.Jobs {
+		if j.Job == job {
+			return j
+		}
+	}
+	return maintenance.JobOutcome{Job: job, Outcome: report.Outcome, Reason: report.Reason, Columns: map[string]int64{}}
+}
+
+// printCall prints one job's result: Spark's columns under Spark's names, then outcome, snapshot and run.
+func printCall(out io.Writer, job maintenance.Job, report maintenance.ReportOutput, asJSON bool) error {
+	result := callResult(job, report)
+	if outcomeStatus(report.Outcome) != exitDone {
+		result.Outcome = report.Outcome
+	}
+	if asJSON {
+		return printJSON(out, callObject(result, report))
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	for _, name := range columnOrder(job) {
+		fmt.Fprintf(w, "%s\t%d\n", name, result.Columns[name])
+	}
+	fmt.Fprintf(w, "outcome\t%s\n", result.Outcome)
+	if result.Reason != "" {
+		fmt.Fprintf(w, "reason\t%s\n", result.Reason)
+	}
+	if result.SnapshotID != 0 {
+		fmt.Fprintf(w, "snapshot_id\t%d\n", result.SnapshotID)
+	}
+	fmt.Fprintf(w, "run_id\t%s\n", report.Run.RunID)
+	for _, line := range result.Files {
+		fmt.Fprintf(w, "file\t%s\n", line)
+	}
+	if result.FilesLocation != "" {
+		fmt.Fprintf(w, "all files\t%s\n", result.FilesLocation)
+	}
+	for _, line := range result.Refusals {
+		fmt.Fprintf(w, "note\t%s\n", line)
+	}
+	if len(result.Plan) > 0 && result.Outcome == maintenance.DryRun {
+		fmt.Fprintf(w, "plan\t%s\n", result.Plan)
+	}
+	return w.Flush()
+}
+
+// callObject is the JSON form of a call's result. IDs are numbers, as in Spark's rows.
+func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) map[string]any {
+	object := map[string]any{"procedure": result.Job, "outcome": result.Outcome, "run_id": report.Run.RunID}
+	for name, n := range result.Columns {
+		object[name] = n
+	}
+	if result.SnapshotID != 0 {
+		object["snapshot_id"] = json.Number(strconv.FormatInt(result.SnapshotID, 10))
+	} else {
+		object["snapshot_id"] = nil
+	}
+	if result.Reason != "" {
+		object["reason"] = result.Reason
+	}
+	if report.Error != "" {
+		object["error"] = report.Error
+	}
+	if len(result.Refusals) > 0 {
+		object["notes"] = result.Refusals
+	}
+	if result.Job == maintenance.RemoveOrphanFiles {
+		object["orphan_file_location"] = result.Files
+	} else if len(result.Files) > 0 {
+		object["files"] = result.Files
+	}
+	if result.FilesLocation != "" {
+		object["files_location"] = result.FilesLocation
+	}
+	if len(result.Plan) > 0 && result.Outcome == maintenance.DryRun {
+		object["plan"] = result.Plan
+	}
+	return object
+}
+
+// printJSON prints exactly one object on one line.
+func printJSON(out io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode result: %w", err)
+	}
+	_, err = fmt.Fprintf(out, "%s\n", data)
+	return err
+}
+
+// printRun prints all jobs of a run.
+func printRun(out io.Writer, report maintenance.ReportOutput, asJSON bool) error {
+	if asJSON {
+		jobs := make([]map[string]any, 0, len(report.Jobs))
+		for _, j := range report.Jobs {
+			jobs = append(jobs, callObject(j, report))
+		}
+		return printJSON(out, map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "reason": report.Reason, "jobs": jobs})
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "run\t%s\t%s\t%s\n", report.Run.RunID, report.Outcome, report.Reason)
+	for _, j := range report.Jobs {
+		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, j.Reason)
+		for _, name := range slices.Sorted(maps.Keys(j.Columns)) {
+			if n := j.Columns[name]; n != 0 {
+				fmt.Fprintf(w, "%s=%d ", name, n)
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,129 @@
+package local
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"firn/internal/commit"
+	"firn/internal/compact"
+	"firn/internal/contract"
+	"firn/internal/edge"
+	"firn/internal/lake/catalogs"
+	"firn/internal/lake/committer"
+	"firn/internal/maintenance"
+	"firn/internal/plan"
+	"firn/internal/report"
+	"firn/internal/state"
+	"firn/internal/store"
+	"firn/internal/sweep"
+	"firn/internal/telemetry"
+	"firn/internal/workflow"
+)
+
+// Options are what a runner may be given beside its clients.
+type Options struct {
+	// LockDir holds the lock files of runs.
+	LockDir string
+	Now     func() time.Time
+	// Observe gets history events; nil for none.
+	Observe func(workflow.Event)
+	Log     *slog.Logger
+	// Notifier gets tables that are due again; nil for nobody.
+	Notifier report.Notifier
+}
+
+// NewRunner wires the five functions of the state machine in this process, each with the powers of its role and no more.
+func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runner, error) {
+	work, err := clients.Work()
+	if err != nil {
+		return nil, err
+	}
+	st, err := clients.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := wiring{clients: clients, work: work, location: clients.Settings().WorkLocation, opts: opts}
+	functions := map[string]edge.Raw{
+		contract.FunctionPlan: edge.Handler(plan.New(plan.Deps{
+			Catalog: w.reader, Work: work, WorkLocation: w.location, Leases: st, Now: opts.Now, NewAttempt: uuid.NewString, Log: opts.Log,
+		}).Handle),
+		contract.FunctionCompact: w.compact(),
+		contract.FunctionCommit:  w.commit(),
+		contract.FunctionSweep:   w.sweep(),
+		contract.FunctionReport: edge.Handler(report.New(report.Deps{
+			Work: work, WorkLocation: w.location, State: st, Metrics: telemetry.Discard{}, Notifier: opts.Notifier, Now: opts.Now, Log: opts.Log,
+		}).Handle),
+	}
+	return &Runner{Clients: clients, Functions: functions, LockDir: opts.LockDir, Now: opts.Now, Observe: opts.Observe, Log: opts.Log}, nil
+}
+
+type wiring struct {
+	clients  *edge.Clients
+	work     store.Full
+	location string
+	opts     Options
+}
+
+// reader opens a catalog for reading.
+func (w wiring) reader(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+	l, err := w.clients.Lake(ctx, name)
+	return l.Catalog, l.Store, err
+}
+
+// compact opens the table's store by the run's table; it gets no catalog and no power to delete.
+func (w wiring) compact() edge.Raw {
+	return edge.Handler(func(ctx context.Context, in maintenance.CompactItem) (maintenance.CompactOutput, error) {
+		tables, err := w.clients.Tables(in.Run.Table.Catalog)
+		if err != nil {
+			return maintenance.CompactOutput{}, err
+		}
+		return compact.New(compact.Deps{Store: tables, WorkLocation: w.location, Log: w.opts.Log}).Handle(ctx, in)
+	})
+}
+
+func (w wiring) commit() edge.Raw {
+	fn := &commit.Function{
+		Open: func(ctx context.Context, id maintenance.TableID) (commit.Port, error) {
+			l, err := w.clients.Lake(ctx, id.Catalog)
+			if err != nil {
+				return commit.Port{}, err
+			}
+			c, err := committer.New(l.Catalog, l.Store, committer.Options{Now: w.opts.Now})
+			return commit.Port{Committer: c, Store: l.Store}, err
+		},
+		Work: w.work, WorkLocation: w.location, Now: w.opts.Now,
+		RenewLease: func(ctx context.Context, run maintenance.Run) error {
+			st, err := w.clients.State(ctx)
+			if err != nil {
+				return err
+			}
+			return st.Renew(ctx, run.Table, run.Token, w.opts.Now(), state.LeaseTTL)
+		},
+	}
+	return edge.Handler(fn.Handle)
+}
+
+func (w wiring) sweep() edge.Raw {
+	return edge.Handler(sweep.New(sweep.Deps{
+		Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Full, error) {
+			l, err := w.clients.Lake(ctx, name)
+			return l.Catalog, l.Store, err
+		},
+		Work: w.work, WorkLocation: w.location, Now: w.opts.Now, Sleep: sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
+	}).Handle)
+}
+
+// sleep waits in real time.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

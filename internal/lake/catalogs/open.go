@@ -78,8 +78,10 @@ func Open(ctx context.Context, name string, props map[string]string) (Catalog, e
 		cat, err = OpenSQL(name, props)
 	case TypeMemory:
 		cat = NewMemory(name)
-	default:
-		err = fmt.Errorf("kind %s is not built yet", kind)
+	case TypeREST:
+		cat, err = OpenREST(name, props)
+	case TypeGlue:
+		cat, err = OpenGlue(ctx, name, props)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open catalog %q: %w", name, err)

@@ -254,3 +254,18 @@ func ExampleOpenSQL() {
 	// <nil>
 	// s3://lake/sales/orders/metadata/00000-a.metadata.json <nil>
 }
+
+// dropRow drops a table with a connection of its own, as another process would.
+func dropRow(driver, dsn string) func(*testing.T, maintenance.TableID) {
+	return func(t *testing.T, id maintenance.TableID) {
+		t.Helper()
+		db, err := sql.Open(driver, dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		if _, err := db.Exec(`DELETE FROM iceberg_tables WHERE table_name = '` + id.Name + `'`); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -26,6 +26,9 @@ func (c *committer) send(ctx context.Context, base *lake.Table, change Change) (
 		return Result{}, fmt.Errorf("commit to %s: %w", base.ID, err)
 	}
 	// An answer that cannot be read leaves the state unknown: a service that answers nonsense has not proved anything.
+	if pointer.Config == nil {
+		pointer.Config = base.Pointer.Config
+	}
 	result := Result{MetadataLocation: pointer.MetadataLocation}
 	if result.Table, err = lake.Read(ctx, c.store, base.ID, pointer); err != nil {
 		return result, fmt.Errorf("read the service's answer to the commit to %s: %w", base.ID, err)

@@ -77,14 +77,14 @@ func TestRewriteAllKeepsEveryReferenceTable(t *testing.T) {
 			} else if job.Outcome != maintenance.Committed && ref.Expected.Counts["data_files"] > 0 {
 				t.Fatalf("outcome %s: %s", job.Outcome, reason)
 			}
-			if beforeErr != nil {
-				t.Skipf("the judge cannot read the table: %v", beforeErr)
-			}
 			after, err := icebergtest.ReadRows(ctx, ref.Store, ref.Table(t), nil)
+			if err != nil && beforeErr != nil && (name == "encrypted_file" || name == "defaults_v3") {
+				t.Skipf("the judge reads this table neither before nor after: %v", err)
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(before, after); diff != "" {
+			if diff := cmp.Diff(before, after); diff != "" && beforeErr == nil {
 				t.Errorf("rows changed:\n%s", diff)
 			}
 			for _, fault := range after.Check(ref.Expected.Rows.RowCount, ref.Expected.Columns) {

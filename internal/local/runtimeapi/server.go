@@ -34,7 +34,8 @@ const (
 	// MaxEnvironmentBytes is the size of a function's variables, names and values together.
 	MaxEnvironmentBytes = 4 << 10
 	// MinMemoryMB and MaxMemoryMB bound a function's memory.
-	MinMemoryMB, MaxMemoryMB = 128, 10_240
+	MinMemoryMB = 128
+	MaxMemoryMB = 10_240
 	// MaxPayloadBytes is the size of a payload and of an answer.
 	MaxPayloadBytes = workflow.MaxPayloadBytes
 )

@@ -65,7 +65,8 @@ func (r *room) newRun() {
 	r.run = maintenance.Run{RunID: maintenance.NewRunID(uuid, int64(r.runs), 1), Table: r.id, TableUUID: uuid, Token: 1}
 }
 
-func (r *room) work() *handoff.Work { return handoff.Open(r.st, workLocation, r.run.RunID) }
+// work reads and writes past the faults.
+func (r *room) work() *handoff.Work { return handoff.Open(r.st.Inner(), workLocation, r.run.RunID) }
 
 func (r *room) function() *sweep.Function {
 	return sweep.New(sweep.Deps{
@@ -170,7 +171,7 @@ func (r *room) must(err error) {
 // items reads the lines of a map.
 func (r *room) items(o maintenance.Object) []maintenance.SweepItem {
 	r.t.Helper()
-	data, err := r.st.Get(context.Background(), handoff.Location("s3", o))
+	data, err := r.st.Inner().Get(context.Background(), handoff.Location("s3", o))
 	r.must(err)
 	var out []maintenance.SweepItem
 	for line := range bytes.Lines(data) {

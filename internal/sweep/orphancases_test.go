@@ -531,7 +531,10 @@ func TestA90OldMetadata(t *testing.T) {
 	t.Parallel()
 	r, tbl := simple(t)
 	for range 12 {
-		tbl.Update(func(b *table.MetadataBuilder) error { b.TrimMetadataLogs(3); return b.SetProperties(iceberg.Properties{"k": fmt.Sprint(r.world.Clock.Now())}) })
+		tbl.Update(func(b *table.MetadataBuilder) error {
+			b.TrimMetadataLogs(3)
+			return b.SetProperties(iceberg.Properties{"k": fmt.Sprint(r.world.Clock.Now())})
+		})
 	}
 	before := r.objects("")
 	for _, l := range before {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/apache/iceberg-go"
@@ -20,20 +21,18 @@ import (
 	"firn/internal/store"
 )
 
-const (
-	workLocation = "mem://work/firn"
-	runID        = maintenance.RunID("aaaaaaaaaaaaaaaaaaaaaaaaaa")
-)
+const runID = maintenance.RunID("aaaaaaaaaaaaaaaaaaaaaaaaaa")
 
 // bench rewrites all files of a table's current snapshot, as a plan with rewrite-all would.
 type bench struct {
-	tb     testing.TB
-	store  store.Full
-	state  *lake.Table
-	groups []handoff.Group
-	pinned handoff.Pinned
-	fn     *compact.Function
-	work   *handoff.Work
+	tb           testing.TB
+	store        store.Full
+	state        *lake.Table
+	groups       []handoff.Group
+	pinned       handoff.Pinned
+	fn           *compact.Function
+	work         *handoff.Work
+	workLocation string
 }
 
 type benchOption func(*bench)
@@ -42,6 +41,17 @@ func maxOutput(n int64) benchOption {
 	return func(b *bench) {
 		for i := range b.groups {
 			b.groups[i].MaxOutputFileSizeBytes = n
+		}
+	}
+}
+
+// run gives the groups another run, so that the same files can be rewritten again.
+func run(n int) benchOption {
+	return func(b *bench) {
+		id := maintenance.RunID(strings.Repeat("a", 25) + string(rune('b'+n%20)))
+		b.work = handoff.Open(b.store, b.workLocation, id)
+		for i := range b.groups {
+			b.groups[i].Run.RunID = id
 		}
 	}
 }
@@ -60,16 +70,16 @@ func outputSpec(id int) benchOption {
 
 func limits(l arrow.Limits) benchOption {
 	return func(b *bench) {
-		b.fn = compact.New(compact.Deps{Store: b.store, WorkLocation: workLocation, Engine: arrow.New(b.store, discard(), l)})
+		b.fn = compact.New(compact.Deps{Store: b.store, WorkLocation: b.workLocation, Engine: arrow.New(b.store, discard(), l)})
 	}
 }
 
 func newBench(tb testing.TB, st store.Full, state *lake.Table, opts ...benchOption) *bench {
 	tb.Helper()
-	b := &bench{tb: tb, store: st, state: state}
-	b.fn = compact.New(compact.Deps{Store: st, WorkLocation: workLocation})
-	b.work = handoff.Open(st, workLocation, runID)
 	meta := state.Metadata
+	b := &bench{tb: tb, store: st, state: state, workLocation: store.Join(meta.Location(), "work")}
+	b.fn = compact.New(compact.Deps{Store: st, WorkLocation: b.workLocation})
+	b.work = handoff.Open(st, b.workLocation, runID)
 	b.pinned = handoff.Pinned{
 		V: contract.PayloadVersion, Table: state.ID, UUID: meta.TableUUID().String(), Location: meta.Location(), FormatVersion: meta.Version(),
 		SchemaID: meta.CurrentSchema().ID, DefaultSpecID: meta.DefaultPartitionSpec(), SortOrderID: meta.DefaultSortOrder(),

@@ -18,8 +18,9 @@ import (
 type fate struct {
 	handoff.Fate
 	detail fateDetail
-	// end is the definite answer of the catalog, "" while there is none.
-	end maintenance.Outcome
+	// end is the definite answer of the catalog, "" while there is none. said is that answer as this execution got it: it becomes the end when a
+	// head agrees, since something between us and a service may have repeated the request and answered for the repetition.
+	end, said maintenance.Outcome
 }
 
 // fateDetail is commit's own part of a fate entry.

@@ -12,11 +12,11 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
-	"github.com/google/uuid"
 
 	"firn/internal/handoff"
 	"firn/internal/icebergtest"
@@ -217,10 +217,19 @@ func (x *fixture) compactGroup(i int, edit func(*handoff.GroupResult)) {
 
 func (x *fixture) writeOutput(g handoff.Group, batches []arrow.RecordBatch, partition map[int]any, name string) handoff.Entry {
 	x.t.Helper()
-	schema, err := table.SchemaToArrowSchema(x.t0.Metadata.CurrentSchema(), nil, true, false)
+	f := x.writeFile(x.t0, g.OutputSpecID, batches, partition, name)
+	return x.encode(x.t0, lake.Entry{File: f, SpecID: g.OutputSpecID, DataSequence: g.DataSequence})
+}
+
+// writeFile writes a data file with field IDs and iceberg-go's statistics.
+func (x *fixture) writeFile(state *lake.Table, spec int, batches []arrow.RecordBatch, partition map[int]any, name string,
+	props ...parquet.WriterProperty,
+) iceberg.DataFile {
+	x.t.Helper()
+	schema, err := table.SchemaToArrowSchema(state.Metadata.CurrentSchema(), nil, true, false)
 	x.check(err)
 	var buf bytes.Buffer
-	w, err := pqarrow.NewFileWriter(schema, &buf, nil, pqarrow.DefaultWriterProps())
+	w, err := pqarrow.NewFileWriter(schema, &buf, parquet.NewWriterProperties(props...), pqarrow.DefaultWriterProps())
 	x.check(err)
 	for _, b := range batches {
 		x.check(w.Write(array.NewRecordBatch(schema, b.Columns(), b.NumRows())))
@@ -228,15 +237,15 @@ func (x *fixture) writeOutput(g handoff.Group, batches []arrow.RecordBatch, part
 	x.check(w.Close())
 	footer, err := w.FileMetadata()
 	x.check(err)
-	path := store.Join(x.t0.Metadata.Location(), "data", name)
+	path := store.Join(state.Metadata.Location(), "data", name)
 	x.check(x.world.Store.Put(context.Background(), path, buf.Bytes(), store.WriteOptions{IfAbsent: true}))
 	f, err := table.DataFileFromMetadata(table.DataFileArgs{
-		Schema: x.t0.Metadata.CurrentSchema(), Spec: *x.t0.Metadata.PartitionSpecByID(g.OutputSpecID), Format: iceberg.ParquetFile, Metadata: footer,
+		Schema: state.Metadata.CurrentSchema(), Spec: *state.Metadata.PartitionSpecByID(spec), Format: iceberg.ParquetFile, Metadata: footer,
 		FilePath: path, FileSize: int64(buf.Len()), Content: iceberg.EntryContentData, PartitionValues: partition,
-		FormatVersion: x.t0.Metadata.Version(),
+		FormatVersion: state.Metadata.Version(),
 	})
 	x.check(err)
-	return x.encode(x.t0, lake.Entry{File: f, SpecID: g.OutputSpecID, DataSequence: g.DataSequence})
+	return f
 }
 
 func (x *fixture) encode(t *lake.Table, e lake.Entry) handoff.Entry {
@@ -369,7 +378,7 @@ func (x *fixture) small(n int) []string {
 	return paths
 }
 
-func newUUID() uuid.UUID { return uuid.New() }
+func realNow() time.Time { return time.Now() }
 
 func removeSnapshots(ids ...int64) func(b *table.MetadataBuilder) error {
 	return func(b *table.MetadataBuilder) error { return b.RemoveSnapshots(ids, false) }

@@ -209,15 +209,11 @@ func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.
 		}
 		return l.landed(ctx, answer.Table, n)
 	case errors.Is(err, catalogs.ErrConflict):
-		if err := l.conclude(ctx, n, maintenance.Conflict); err != nil {
-			return none, false, err
-		}
+		l.fates[n].said = maintenance.Conflict
 		l.races, l.cause = l.races+1, err
 		return none, false, l.pause(ctx, p, l.races)
 	case errors.Is(err, catalogs.ErrRefused):
-		if err := l.conclude(ctx, n, maintenance.Refused); err != nil {
-			return none, false, err
-		}
+		l.fates[n].said = maintenance.Refused
 		if ctx.Err() != nil {
 			return none, false, err
 		}

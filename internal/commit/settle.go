@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 
@@ -53,17 +54,21 @@ func (s *session) settleSnapshot(ctx context.Context, head *lake.Table, branch s
 	return clearToGo, -1, nil
 }
 
-// concludeMoved settles every open attempt whose asserted pointer has moved: it did not land and cannot land.
+// concludeMoved settles every open attempt that got a definite no, or whose asserted pointer has moved: it did not land and cannot land.
 func (s *session) concludeMoved(ctx context.Context, head *lake.Table, branch string) error {
 	at := int64(0)
 	if snap, err := head.Head(branch); err == nil && snap != nil {
 		at = snap.SnapshotID
 	}
 	for _, n := range s.open() {
-		if !moved(s.fates[n], head, at) {
+		end := s.fates[n].said
+		if end == "" && moved(s.fates[n], head, at) {
+			end = maintenance.Conflict
+		}
+		if end == "" {
 			continue
 		}
-		if err := s.conclude(ctx, n, maintenance.Conflict); err != nil {
+		if err := s.conclude(ctx, n, end); err != nil {
 			return err
 		}
 	}
@@ -84,6 +89,7 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 		}
 	}
 	outputs := map[string]bool{}
+	open = slices.DeleteFunc(open, func(n int) bool { return s.fates[n].said != "" })
 	for _, n := range open {
 		for _, path := range s.fates[n].Paths {
 			outputs[path] = true

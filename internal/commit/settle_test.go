@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"firn/internal/handoff"
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -192,6 +194,21 @@ func TestUnknownAnswers(t *testing.T) {
 		if x.once(before); len(x.result().Unneeded) == 0 {
 			t.Error("the lost attempt's manifests are not listed as unneeded")
 		}
+	})
+	t.Run("landed, and a repetition's conflict is the answer", func(t *testing.T) {
+		x, before := ready(t)
+		f := x.faulty()
+		f.commit = func(_ int, c call) (committer.Result, error) {
+			if _, err := c(); err != nil {
+				t.Error(err)
+			}
+			return committer.Result{}, fmt.Errorf("409 for the repetition: %w", catalogs.ErrConflict)
+		}
+		out, err := x.function(nil, f).Handle(context.Background(), x.input())
+		if err != nil || out.Outcome != maintenance.Committed || f.calls != 1 {
+			t.Errorf("%+v, %v after %d calls: want committed after one", out, err, f.calls)
+		}
+		x.once(before)
 	})
 	t.Run("no answer at all", func(t *testing.T) {
 		x, before := ready(t)

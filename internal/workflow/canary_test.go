@@ -38,7 +38,7 @@ func TestK3ItemsOfADistributedMap(t *testing.T) {
 	w := newWorld()
 	w.functions["f"] = func(_ context.Context, p map[string]any) (any, error) { return p["value"], nil }
 	wantOutput(t, run(t, w, machine(t, "M", distributed("M", `,"Items":"{% [1..3] %}","End":true`)), `{}`), `[1,2,3]`)
-	if n := len(w.called("f")); n != 3 {
+	if n := len(w.called()); n != 3 {
 		t.Fatalf("got %d children, want 3", n)
 	}
 }
@@ -46,7 +46,7 @@ func TestK3ItemsOfADistributedMap(t *testing.T) {
 func batchSizes(t *testing.T, w *world) []int {
 	t.Helper()
 	var sizes []int
-	for _, c := range w.called("f") {
+	for _, c := range w.called() {
 		var p struct {
 			Items []any
 		}
@@ -100,7 +100,7 @@ func TestK5BatchesOfBytes(t *testing.T) {
 	if len(sizes) < 2 || len(sizes) > 10 {
 		t.Fatalf("got %d calls of sizes %v", len(sizes), sizes)
 	}
-	for _, c := range w.called("f") {
+	for _, c := range w.called() {
 		if len(c.Payload) > 100 {
 			t.Fatalf("batch of %d bytes: %s", len(c.Payload), c.Payload)
 		}
@@ -187,7 +187,7 @@ func TestK10ResultOverTheLimit(t *testing.T) {
 	catchAll := `,"Catch":[{"ErrorEquals":["States.ALL"],"Next":"C"}],"Retry":[{"ErrorEquals":["States.ALL"]}],"Output":1,"End":true`
 	r := run(t, w, machine(t, "T", task("T", "f", catchAll)+`,"C":{"Type":"Succeed"}`), `{}`)
 	wantError(t, r, "States.DataLimitExceeded", "at most 262144")
-	if n := len(w.called("f")); n != 1 {
+	if n := len(w.called()); n != 1 {
 		t.Fatalf("States.ALL retried it: %d calls", n)
 	}
 	w.functions["f"] = func(context.Context, map[string]any) (any, error) { return strings.Repeat("x", 262_000), nil }
@@ -214,7 +214,7 @@ func TestK12FailingNestedExecution(t *testing.T) {
 	child, parent := workflow.LocalMachineARN("child"), workflow.LocalMachineARN("parent")
 	x.Define(child, machine(t, "F", `"F":{"Type":"Fail","Error":"Boom","Cause":"because"}`))
 	x.Define(parent, machine(t, "N", fmt.Sprintf(`"N":{"Type":"Task","Resource":"arn:aws:states:::states:startExecution.sync:2","Arguments":{"StateMachineArn":%q,"Input":{"a":1}},"End":true}`, child)))
-	r := start(t, x, parent, "p", `{}`)
+	r := start(t, x, parent, `{}`)
 	if r.Status != workflow.Failed || r.Error != "States.TaskFailed" {
 		t.Fatalf("got %s %s", r.Status, r.Error)
 	}
@@ -227,9 +227,9 @@ func TestK12FailingNestedExecution(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, x *workflow.Executions, machineARN, name, input string) workflow.Description {
+func start(t *testing.T, x *workflow.Executions, machineARN, input string) workflow.Description {
 	t.Helper()
-	s, err := x.StartExecution(t.Context(), workflow.Start{MachineARN: machineARN, Name: name, Input: json.RawMessage(input)})
+	s, err := x.StartExecution(t.Context(), workflow.Start{MachineARN: machineARN, Name: "p", Input: json.RawMessage(input)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestK14NestedDistributedMaps(t *testing.T) {
 	inner := distributed("Inner", `,"Items":"{% [1..3].{'x': $} %}","End":true`)
 	outer := `"Outer":{"Type":"Map","Items":[1,2],"ItemProcessor":{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},"StartAt":"Inner","States":{` + inner + `}},"End":true}`
 	wantOutput(t, run(t, w, machine(t, "Outer", outer), `{}`), `[[{"x":1},{"x":2},{"x":3}],[{"x":1},{"x":2},{"x":3}]]`)
-	if n := len(w.called("f")); n != 6 {
+	if n := len(w.called()); n != 6 {
 		t.Fatalf("got %d calls, want 6", n)
 	}
 }

@@ -20,7 +20,7 @@ func TestNestedExecution(t *testing.T) {
 	child, parent := workflow.LocalMachineARN("child"), workflow.LocalMachineARN("parent")
 	x.Define(child, machine(t, "P", `"P":{"Type":"Pass","Output":{"twice":"{% $states.input.n * 2 %}"},"End":true}`))
 	x.Define(parent, machine(t, "N", fmt.Sprintf(`"N":{"Type":"Task","Resource":"arn:aws:states:::states:startExecution.sync:2","Arguments":{"StateMachineArn":%q,"Name":"{%% 'c-' & $states.context.Execution.Name %%}","Input":{"n":"{%% $states.input.n %%}"}},"Output":{"out":"{%% $states.result.Output %%}","status":"{%% $states.result.Status %%}"},"End":true}`, child)))
-	d := start(t, x, parent, "p", `{"n":21}`)
+	d := start(t, x, parent, `{"n":21}`)
 	x.Close()
 	if d.Status != workflow.Succeeded || string(d.Output) != `{"out":{"twice":42},"status":"SUCCEEDED"}` {
 		t.Fatalf("got %s %s %s", d.Output, d.Error, d.Cause)
@@ -39,7 +39,7 @@ func TestStartExecutionErrorsHaveNames(t *testing.T) {
 	defer x.Close()
 	parent := workflow.LocalMachineARN("parent")
 	x.Define(parent, machine(t, "N", `"N":{"Type":"Task","Resource":"arn:aws:states:::states:startExecution","Arguments":{"StateMachineArn":"arn:aws:states:local:000000000000:stateMachine:absent"},"End":true}`))
-	if d := start(t, x, parent, "p", `{}`); d.Error != "StepFunctions.StateMachineDoesNotExistException" {
+	if d := start(t, x, parent, `{}`); d.Error != "StepFunctions.StateMachineDoesNotExistException" {
 		t.Fatalf("got %s", d.Error)
 	}
 	for want, s := range map[error]workflow.Start{
@@ -104,7 +104,7 @@ func TestTimeoutOfANestedExecutionStopsIt(t *testing.T) {
 		child, parent := workflow.LocalMachineARN("child"), workflow.LocalMachineARN("parent")
 		x.Define(child, machine(t, "W", `"W":{"Type":"Wait","Seconds":3600,"End":true}`))
 		x.Define(parent, machine(t, "N", fmt.Sprintf(`"N":{"Type":"Task","TimeoutSeconds":60,"Resource":"arn:aws:states:::states:startExecution.sync:2","Arguments":{"StateMachineArn":%q,"Name":"c"},"End":true}`, child)))
-		if d := start(t, x, parent, "p", `{}`); d.Error != "States.Timeout" {
+		if d := start(t, x, parent, `{}`); d.Error != "States.Timeout" {
 			t.Fatalf("got %+v", d)
 		}
 		d, err := x.AwaitExecution(t.Context(), workflow.ExecutionARN(child, "c"))

@@ -128,7 +128,7 @@ func TestChildrenLeftAloneWhenTheRunFails(t *testing.T) {
 		if r.Error != "States.ExceedToleratedFailureThreshold" || time.Since(began) != 0 {
 			t.Fatalf("got %s after %s", r.Error, time.Since(began))
 		}
-		if n := len(w.called("f")); n > 17 {
+		if n := len(w.called()); n > 17 {
 			t.Fatalf("%d children were started", n)
 		}
 		time.Sleep(2 * time.Hour)
@@ -222,7 +222,7 @@ func TestRetriedMapRunsHaveNewChildren(t *testing.T) {
 		w.functions["f"] = fail
 		r := run(t, w, machine(t, "M", distributed("M", `,"Items":[{"x":1}],"Retry":[{"ErrorEquals":["States.ALL"]}],"End":true`)), `{}`)
 		wantOutput(t, r, `[{"ok":true}]`)
-		calls := w.called("f")
+		calls := w.called()
 		if len(calls) != 2 || calls[0].ExecutionARN == calls[1].ExecutionARN {
 			t.Fatalf("got %+v", calls)
 		}
@@ -284,7 +284,7 @@ func TestBatchesKeepEveryItemOnce(t *testing.T) {
 			}
 			got = append(got, b.Items...)
 		}
-		for _, c := range w.called("f") {
+		for _, c := range w.called() {
 			if len(c.Payload) > maxBytes {
 				rt.Fatalf("batch of %d bytes, limit %d", len(c.Payload), maxBytes)
 			}
@@ -293,4 +293,14 @@ func TestBatchesKeepEveryItemOnce(t *testing.T) {
 			rt.Fatalf("got %v, want %v", got, items)
 		}
 	})
+}
+
+func BenchmarkDistributedMap(b *testing.B) {
+	w := newWorld()
+	w.functions["f"] = func(context.Context, map[string]any) (any, error) { return 1, nil }
+	w.objects["b/k"] = numbers(2000)
+	m := machine(b, "M", distributed("M", jsonl+`,"ItemSelector":{"i":"{% $states.context.Map.Item.Value.i %}"},"ItemBatcher":{"MaxItemsPerBatch":10},"Output":1,"End":true`))
+	for b.Loop() {
+		run(b, w, m, `{}`)
+	}
 }

@@ -90,7 +90,7 @@ func (x *execution) run(ctx context.Context) Result {
 	case err == nil:
 		r.Status, r.Output = Succeeded, out.raw
 		end = Event{Type: "ExecutionSucceeded", Data: out.raw}
-	case errors.As(err, &failure):
+	case errors.As(err, &failure) && ctx.Err() == nil:
 		r.Status, r.Error, r.Cause = Failed, failure.Name, failure.Cause
 		end.Type = "ExecutionFailed"
 	case errors.Is(context.Cause(ctx), errExecutionTimedOut):

@@ -64,7 +64,7 @@ func TestRetry(t *testing.T) {
 				if c.wantError == "" && string(r.Output) != fmt.Sprint(c.calls-1) {
 					t.Errorf("RetryCount %s, want %d", r.Output, c.calls-1)
 				}
-				if n := len(w.called("f")); n != c.calls {
+				if n := len(w.called()); n != c.calls {
 					t.Errorf("%d calls, want %d", n, c.calls)
 				}
 				if took := time.Since(began); took != c.took {
@@ -255,6 +255,12 @@ func TestExecutionTimeout(t *testing.T) {
 			t.Fatalf("got %+v after %s", r, time.Since(began))
 		}
 	})
+}
+
+func TestHostErrorThatOnlyLooksLikeAnEnd(t *testing.T) {
+	w := newWorld()
+	w.functions["f"] = func(context.Context, map[string]any) (any, error) { return nil, context.Canceled }
+	wantError(t, run(t, w, machine(t, "T", task("T", "f", `,"End":true`)), `{}`), "Lambda.Unknown", "canceled")
 }
 
 func TestEndOfTheProcessReachesFunctions(t *testing.T) {

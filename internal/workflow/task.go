@@ -195,14 +195,10 @@ func (v *visit) invokeFunction(ctx context.Context, arguments *jsonata.Object, t
 // hostError gives an error of a Host a name.
 func hostError(err error) error {
 	var named *TaskError
-	switch {
-	case errors.As(err, &named):
+	if errors.As(err, &named) {
 		return named
-	case errors.Is(err, context.Canceled):
-		return err
-	default:
-		return &TaskError{Name: ErrorUnknown, Cause: err.Error()}
 	}
+	return &TaskError{Name: ErrorUnknown, Cause: err.Error()}
 }
 
 // invokeResult wraps a function's answer as lambda:invoke does.

@@ -176,6 +176,9 @@ func Load(definition []byte, o Options) (*Machine, error) {
 	return &Machine{definition: d}, nil
 }
 
+// Functions lists the plain function names that the definition invokes, sorted.
+func (m *Machine) Functions() []string { return m.definition.Functions() }
+
 // Run runs one execution to its end. The error is nil when the execution ended by itself, also when it failed: see Result. Ending ctx
 // aborts the execution and is passed to the functions that still run.
 func (m *Machine) Run(ctx context.Context, e Execution, rt Runtime) (Result, error) {

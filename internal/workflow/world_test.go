@@ -41,7 +41,7 @@ func (w *world) Invoke(ctx context.Context, call workflow.Invocation) (json.RawM
 	}
 	var payload map[string]any
 	if err := json.Unmarshal(call.Payload, &payload); err != nil {
-		payload = map[string]any{"value": json.RawMessage(call.Payload)}
+		payload = map[string]any{"value": call.Payload}
 	}
 	v, err := f(ctx, payload)
 	if err != nil {
@@ -70,12 +70,13 @@ func (w *world) WriteObject(_ context.Context, bucket, key string, body []byte) 
 	return nil
 }
 
-func (w *world) called(function string) []workflow.Invocation {
+// called lists the calls of function f.
+func (w *world) called() []workflow.Invocation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []workflow.Invocation
 	for _, c := range w.calls {
-		if c.Function == function {
+		if c.Function == "f" {
 			out = append(out, c)
 		}
 	}

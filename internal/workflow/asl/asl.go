@@ -11,6 +11,7 @@ package asl
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"firn/internal/workflow/jsonata"
@@ -48,6 +49,23 @@ type Scope struct {
 	States  map[string]*State
 	// Order lists the names as they are written.
 	Order []string
+}
+
+// Functions lists the plain function names that the scope and the scopes in it invoke, sorted.
+func (s *Scope) Functions() []string {
+	var out []string
+	for _, state := range s.States {
+		if state.Resource == Invoke {
+			if name, ok := state.Arguments.Literal("FunctionName"); ok {
+				out = append(out, name)
+			}
+		}
+		if state.Map != nil {
+			out = append(out, state.Map.Processor.Functions()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Type is a state's type.

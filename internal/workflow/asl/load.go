@@ -214,10 +214,10 @@ func (l *loader) task(r *reader, s *State) {
 	s.Resource = resource(r, Invoke, StartExecution, StartExecutionSync)
 	switch s.Resource {
 	case Invoke:
-		s.Arguments = r.arguments("Arguments", []string{"FunctionName"}, []string{"Payload"})
+		s.Arguments = r.arguments([]string{"FunctionName"}, []string{"Payload"})
 		l.function(r, s.Arguments)
 	case StartExecution, StartExecutionSync:
-		s.Arguments = r.arguments("Arguments", []string{"StateMachineArn"}, []string{"Input", "Name"})
+		s.Arguments = r.arguments([]string{"StateMachineArn"}, []string{"Input", "Name"})
 	default:
 		r.take("Arguments")
 	}

@@ -59,6 +59,9 @@ func TestBaseDefinitionLoads(t *testing.T) {
 	if name, ok := d.States["Plan"].Arguments.Literal("FunctionName"); !ok || name != "plan" {
 		t.Fatalf("placeholder became %q", name)
 	}
+	if got := strings.Join(d.Functions(), " "); got != "commit compact plan" {
+		t.Fatalf("got functions %s", got)
+	}
 }
 
 // TestTheEighteenFaults holds the faults that linters miss in part; each must be refused, at its state and field, and alone.
@@ -94,8 +97,10 @@ func TestTheEighteenFaults(t *testing.T) {
 
 func TestMoreFaults(t *testing.T) {
 	for _, c := range []struct{ name, old, replacement, fault string }{
-		{"K20 outer variable in a DISTRIBUTED processor", `"item": "{% $states.input.Items %}"`, `"item": "{% $round %}"`,
-			"state Groups/Compact: Arguments.Payload.item: variable $round belongs to the outer scope"},
+		{
+			"K20 outer variable in a DISTRIBUTED processor", `"item": "{% $states.input.Items %}"`, `"item": "{% $round %}"`,
+			"state Groups/Compact: Arguments.Payload.item: variable $round belongs to the outer scope",
+		},
 		{"variable on one way only", `"Assign": {"late": 1}`, `"Assign": {"late": 1, "rare": "{% $rare %}"}`, "state Pause: Assign.rare: variable $rare is not assigned on every way"},
 		{"inner scope assigns an outer variable", `"Assign": {"inner": 1}`, `"Assign": {"round": 1}`, "state Each/Inner: Assign.round: variable $round belongs to an enclosing scope"},
 		{"result outside a result", `{% $states.input.table %}`, `{% $states.result.x %}`, "state Plan: Arguments.Payload.table: $states.result.x does not exist here"},

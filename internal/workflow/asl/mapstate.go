@@ -109,7 +109,7 @@ func itemReader(r *reader) *ItemReader {
 	}
 	out := &ItemReader{}
 	resource(c, getObject)
-	out.Arguments = c.arguments("Arguments", []string{"Bucket", "Key"}, nil)
+	out.Arguments = c.arguments([]string{"Bucket", "Key"}, nil)
 	if v, ok := c.take("ReaderConfig"); !ok {
 		c.fault(c.at("ReaderConfig"), "is missing")
 	} else if config, ok := c.child(v, c.at("ReaderConfig")); ok {
@@ -161,7 +161,7 @@ func resultWriter(r *reader) *ResultWriter {
 	}
 	out := &ResultWriter{}
 	resource(c, putObject)
-	out.Arguments = c.arguments("Arguments", []string{"Bucket"}, []string{"Prefix"})
+	out.Arguments = c.arguments([]string{"Bucket"}, []string{"Prefix"})
 	if v, ok := c.take("WriterConfig"); ok {
 		if config, ok := c.child(v, c.at("WriterConfig")); ok {
 			out.Compact = config.oneOf("Transformation", "NONE", "COMPACT") == "COMPACT"

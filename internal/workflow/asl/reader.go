@@ -184,8 +184,9 @@ func (r *reader) anyTemplate(name string) *Template {
 	return r.template(v, r.at(name))
 }
 
-// arguments reads an object template with the given members only; required ones must be there.
-func (r *reader) arguments(name string, required, optional []string) *Template {
+// arguments reads Arguments: an object template with the given members only; required ones must be there.
+func (r *reader) arguments(required, optional []string) *Template {
+	const name = "Arguments"
 	v, ok := r.take(name)
 	if !ok {
 		r.fault(r.at(name), "is missing")

@@ -169,35 +169,65 @@ func (c *SQL) Register(ctx context.Context, id maintenance.TableID, metadataLoca
 	if err := validRegistration(id, metadataLocation); err != nil {
 		return err
 	}
-	if err := c.create(ctx); err != nil {
-		return fmt.Errorf("create tables of catalog %q: %w", c.name, err)
+	columns, err := c.columns(ctx)
+	if errors.Is(err, errNoTables) { // creating needs rights that registering does not: only when it must be
+		if err = c.create(ctx); err == nil {
+			columns, err = c.columns(ctx)
+		}
 	}
-	probe, err := c.db.QueryContext(ctx, `SELECT * FROM iceberg_tables WHERE 1 = 0`)
 	if err != nil {
-		return fmt.Errorf("register %s: %w", id, classifySQL(err))
+		return fmt.Errorf("open tables of catalog %q: %w", c.name, err)
 	}
-	columns, err := probe.Columns()
-	if err = errors.Join(err, probe.Close()); err != nil {
-		return fmt.Errorf("register %s: %w", id, classifySQL(err))
+	for attempt := 1; ; attempt++ {
+		err := c.insert(ctx, id, metadataLocation, hasColumn(columns, columnType))
+		if errors.Is(err, ErrConflict) && attempt < 10 { // a serialization failure: nothing was inserted
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("register %s: %w", id, err)
+		}
+		return nil
 	}
+}
+
+// columns names the columns of iceberg_tables: errNoTables when one of the two tables is missing, or the database file.
+func (c *SQL) columns(ctx context.Context) ([]string, error) {
+	if c.target.file != "" {
+		if _, err := os.Stat(c.target.file); errors.Is(err, os.ErrNotExist) {
+			return nil, errNoTables
+		}
+	}
+	if _, err := c.db.ExecContext(ctx, `SELECT 1 FROM iceberg_namespace_properties WHERE 1 = 0`); err != nil {
+		return nil, c.readError(err)
+	}
+	rows, err := c.db.QueryContext(ctx, `SELECT * FROM iceberg_tables WHERE 1 = 0`)
+	if err != nil {
+		return nil, c.readError(err)
+	}
+	columns, err := rows.Columns()
+	if err = errors.Join(err, rows.Close()); err != nil {
+		return nil, c.readError(err)
+	}
+	return columns, nil
+}
+
+// insert adds namespace and table: ErrExists when the name is taken.
+func (c *SQL) insert(ctx context.Context, id maintenance.TableID, metadataLocation string, typed bool) error {
 	namespace := id.Namespace.String()
 	if _, err := c.exec(ctx, `INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
 		SELECT ?, ?, 'exists', 'true' WHERE NOT EXISTS (SELECT 1 FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?)
 		ON CONFLICT DO NOTHING`, c.name, namespace, c.name, namespace); err != nil {
-		return fmt.Errorf("create namespace of %s: %w", id, err)
+		return fmt.Errorf("create namespace: %w", err)
 	}
 	names, values, args := "catalog_name, table_namespace, table_name, metadata_location", "?, ?, ?, ?", []any{c.name, namespace, id.Name, metadataLocation}
-	if hasColumn(columns, columnType) {
+	if typed {
 		names, values, args = names+", "+columnType, values+", ?", append(args, typeTable)
 	}
 	inserted, err := c.exec(ctx, `INSERT INTO iceberg_tables (`+names+`) VALUES (`+values+`) ON CONFLICT DO NOTHING`, args...)
-	if err != nil {
-		return fmt.Errorf("register %s: %w", id, err)
+	if err == nil && inserted == 0 {
+		return ErrExists
 	}
-	if inserted == 0 {
-		return fmt.Errorf("register %s: %w", id, ErrExists)
-	}
-	return nil
+	return err
 }
 
 // create makes the database file (SQLite: with a write-ahead log, so that readers and a writer work beside each other; existing files keep

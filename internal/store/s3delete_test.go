@@ -151,7 +151,8 @@ func TestS3DeleteOutcomes(t *testing.T) {
 	}{
 		{
 			"a key that is gone", func(int, []string) (int, map[string]string) { return 200, map[string]string{key: "NoSuchKey"} },
-			2500, 0, nil, nil, []int{1000, 1000, 500},
+			2500, 0, nil, nil,
+			[]int{1000, 1000, 500},
 		},
 		{
 			"a key without an answer, once", func(n int, _ []string) (int, map[string]string) {
@@ -163,11 +164,13 @@ func TestS3DeleteOutcomes(t *testing.T) {
 		},
 		{
 			"a key that never gets on", func(int, []string) (int, map[string]string) { return 200, map[string]string{key: "SlowDown"} },
-			2499, 1, store.ErrTransient, nil, []int{1000, 1, 1, 1, 1, 1, 1, 1000, 500},
+			2499, 1, store.ErrTransient, nil,
+			[]int{1000, 1, 1, 1, 1, 1, 1, 1000, 500},
 		},
 		{
 			"no permission for the call", func(int, []string) (int, map[string]string) { return 403, map[string]string{"": "AccessDenied"} },
-			0, 1000, store.ErrPermission, store.ErrPermission, []int{1000},
+			0, 1000, store.ErrPermission, store.ErrPermission,
+			[]int{1000},
 		},
 		{
 			"the service is down", func(n int, _ []string) (int, map[string]string) {

@@ -94,7 +94,7 @@ func (l *listing) run(ctx context.Context, yield func(Info, error) bool) {
 	l.waiting = 1
 	l.fetch(ctx, l.ranges[0]) // the first page alone: most listings have no second
 	for {
-		page, err, more := l.next(ctx)
+		page, more, err := l.next(ctx)
 		if err != nil {
 			yield(Info{}, err)
 			return
@@ -111,7 +111,7 @@ func (l *listing) run(ctx context.Context, yield func(Info, error) bool) {
 }
 
 // next waits for the next page in key order.
-func (l *listing) next(ctx context.Context) (page []Info, err error, more bool) { //nolint:revive // page and its end belong together
+func (l *listing) next(ctx context.Context) (page []Info, more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.ranges) > 0 {
@@ -120,9 +120,9 @@ func (l *listing) next(ctx context.Context) (page []Info, err error, more bool) 
 			page, r.pages = r.pages[0], r.pages[1:]
 			l.waiting--
 			l.cond.Broadcast()
-			return page, nil, true
+			return page, true, nil
 		case r.err != nil:
-			return nil, r.err, false
+			return nil, false, r.err
 		case r.done:
 			l.ranges = l.ranges[1:]
 			l.cond.Broadcast()
@@ -131,7 +131,7 @@ func (l *listing) next(ctx context.Context) (page []Info, err error, more bool) 
 			l.cond.Wait()
 		}
 	}
-	return nil, nil, false
+	return nil, false, nil
 }
 
 // hire starts the workers, once a first page has shown that there are more.
@@ -333,7 +333,7 @@ const (
 func (g *guesser) learn(page []entry) {
 	for e := 0; e < len(page); e += seenStep {
 		key := page[e].key
-		for i := 0; i < min(len(key), seenPlaces); i++ {
+		for i := range min(len(key), seenPlaces) {
 			if i == len(g.seen) {
 				g.seen = append(g.seen, [2]uint64{})
 			}

@@ -39,8 +39,10 @@ type s3Upload struct {
 	id     *string
 	ended  bool
 	flight chan struct{}
-	wg     sync.WaitGroup
-	sent   int
+	// spare are buffers of parts that have arrived.
+	spare chan []byte
+	wg    sync.WaitGroup
+	sent  int
 
 	mu    sync.Mutex
 	parts []types.CompletedPart
@@ -56,7 +58,10 @@ func (s *S3) Create(ctx context.Context, location string, opts WriteOptions) (Up
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("write %s: %w", location, err)
 	}
-	return &s3Upload{s: s, ctx: ctx, location: location, loc: loc, opts: opts, mark: newMark(), flight: make(chan struct{}, partsInFlight)}, nil
+	return &s3Upload{
+		s: s, ctx: ctx, location: location, loc: loc, opts: opts, mark: newMark(),
+		flight: make(chan struct{}, partsInFlight), spare: make(chan []byte, partsInFlight),
+	}, nil
 }
 
 func (u *s3Upload) call(name string) s3Call {
@@ -98,10 +103,14 @@ func (u *s3Upload) send() error {
 	}
 	u.sent++
 	number, part := int32(u.sent), u.buf
-	u.buf = make([]byte, 0, partBytes(u.sent))
+	u.buf = u.buffer()
 	u.wg.Go(func() {
 		defer func() { <-u.flight }()
 		tag, err := u.sendPart(number, part)
+		select {
+		case u.spare <- part[:0]:
+		default:
+		}
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if err != nil {
@@ -111,6 +120,18 @@ func (u *s3Upload) send() error {
 		u.parts = append(u.parts, types.CompletedPart{ETag: tag, PartNumber: &number})
 	})
 	return nil
+}
+
+// buffer is room for the next part.
+func (u *s3Upload) buffer() []byte {
+	select {
+	case b := <-u.spare:
+		if cap(b) >= partBytes(u.sent) {
+			return b
+		}
+	default:
+	}
+	return make([]byte, 0, partBytes(u.sent))
 }
 
 func (u *s3Upload) failed() error {

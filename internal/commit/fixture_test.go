@@ -189,15 +189,27 @@ func (x *fixture) compact() {
 // compactGroup does so for one group; edit may change its result.
 func (x *fixture) compactGroup(i int, edit func(*handoff.GroupResult)) {
 	x.t.Helper()
+	x.compactTo(i, nil, edit)
+}
+
+// compactGroupInto writes the output into this partition of the output spec.
+func (x *fixture) compactGroupInto(i int, partition map[int]any) {
+	x.t.Helper()
+	x.compactTo(i, partition, nil)
+}
+
+func (x *fixture) compactTo(i int, partition map[int]any, edit func(*handoff.GroupResult)) {
+	x.t.Helper()
 	g := x.groups[i]
 	paths := map[string]bool{}
 	r := handoff.GroupResult{V: 1, Run: x.run, Job: g.Job, Index: i, Attempt: "a", Outcome: maintenance.Committed}
-	var partition map[int]any
 	for _, in := range g.Inputs {
 		paths[in.Path] = true
 		e := x.entries(x.pinned.SnapshotID)
 		r.Proof.RowsIn += e[in.Path].File.Count()
-		partition = e[in.Path].File.Partition()
+		if partition == nil {
+			partition = e[in.Path].File.Partition()
+		}
 	}
 	_, batches := x.read(x.t0, func(path string) bool { return paths[path] })
 	rows := int64(0)

@@ -1,12 +1,12 @@
 package decide
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"firn/internal/policy"
 	"firn/internal/sparksql"
 )
 
@@ -46,45 +46,11 @@ func ParseInstant(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// ParseAge reads an age with its unit: "36h", "7d", "2w", "90m", "1d12h". A number without unit is refused, and so is a negative one.
+// ParseAge reads an age with its unit as policies spell it ("36h", "7d", "1d12h"). A number without unit is refused.
 func ParseAge(text string) (time.Duration, error) {
-	var total time.Duration
-	rest := strings.TrimSpace(text)
-	if rest == "" {
-		return 0, optionErrorf("an age is missing: want a number and a unit such as 7d")
+	d, err := policy.ParseAge(text)
+	if err != nil {
+		return 0, optionErrorf("%v", err)
 	}
-	for rest != "" {
-		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
-		n, err := strconv.ParseInt(rest[:digits], 10, 32)
-		if err != nil {
-			return 0, optionErrorf("%q is no age: want a number and a unit such as 7d", text)
-		}
-		rest = rest[digits:]
-		letters := len(rest) - len(strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz"))
-		unit := map[string]time.Duration{
-			"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
-		}[rest[:letters]]
-		if unit == 0 {
-			return 0, optionErrorf("%q is no age: the unit of %d is missing or none of ms, s, m, h, d, w", text, n)
-		}
-		if time.Duration(n) > (math.MaxInt64-total)/unit {
-			return 0, optionErrorf("%q is longer than can be counted", text)
-		}
-		total += time.Duration(n) * unit
-		rest = rest[letters:]
-	}
-	return total, nil
-}
-
-// FormatAge prints an age as ParseAge reads it, in the largest whole unit.
-func FormatAge(d time.Duration) string {
-	for _, u := range [...]struct {
-		unit time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}} {
-		if d >= u.unit && d%u.unit == 0 {
-			return fmt.Sprintf("%d%s", d/u.unit, u.name)
-		}
-	}
-	return fmt.Sprintf("%dms", d.Milliseconds())
+	return d, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/apache/iceberg-go"
@@ -16,6 +17,18 @@ import (
 	"firn/internal/maintenance"
 	"firn/internal/sparksql"
 )
+
+// references caches unpacked reference tables: no test here changes one.
+var references sync.Map
+
+func reference(t *testing.T, name string) *icebergtest.Ref {
+	t.Helper()
+	if ref, ok := references.Load(name); ok {
+		return ref.(*icebergtest.Ref)
+	}
+	ref, _ := references.LoadOrStore(name, icebergtest.Reference(t, name))
+	return ref.(*icebergtest.Ref)
+}
 
 // bind parses the text of an oracle's call.
 func bind(t *testing.T, call string) maintenance.JobRequest {
@@ -37,7 +50,7 @@ func TestDataFilesOracle(t *testing.T) {
 	t.Parallel()
 	compared, conditions := 0, 0
 	for _, name := range icebergtest.ReferenceNames(t) {
-		ref := icebergtest.Reference(t, name)
+		ref := reference(t, name)
 		table := ref.Table(t)
 		for _, caseName := range ref.OracleNames() {
 			step := ref.Oracle(t, caseName).Steps[0]

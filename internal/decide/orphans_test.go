@@ -47,7 +47,7 @@ func TestOrphansOracle(t *testing.T) {
 		if !strings.HasPrefix(name, "orphans") && name != "empty_table" {
 			continue
 		}
-		ref := icebergtest.Reference(t, name)
+		ref := reference(t, name)
 		for _, caseName := range ref.OracleNames() {
 			var list *fileList
 			for _, step := range ref.Oracle(t, caseName).Steps {

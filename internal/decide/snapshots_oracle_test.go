@@ -38,7 +38,7 @@ func TestSnapshotsOracle(t *testing.T) {
 	t.Parallel()
 	compared := 0
 	for _, name := range icebergtest.ReferenceNames(t) {
-		ref := icebergtest.Reference(t, name)
+		ref := reference(t, name)
 		tab := ref.Table(t)
 		for _, caseName := range ref.OracleNames() {
 			snapshots, refs := history(tab)
@@ -106,7 +106,7 @@ func after(snapshots []decide.Snapshot, refs []decide.Ref, plan decide.Snapshots
 // TestReferenceRefsHaveRetention guards the oracle test: without refs of their own retention it would prove little.
 func TestReferenceRefsHaveRetention(t *testing.T) {
 	t.Parallel()
-	_, refs := history(icebergtest.Reference(t, "snaps40").Table(t))
+	_, refs := history(reference(t, "snaps40").Table(t))
 	own := 0
 	for _, r := range refs {
 		if r.MinSnapshotsToKeep != nil || r.MaxSnapshotAgeMS != nil || r.MaxRefAgeMS != nil {

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"firn/internal/decide"
+	"firn/internal/policy"
 )
 
 const dayMS = 24 * 60 * 60 * 1000
@@ -279,8 +280,8 @@ func TestA14Instants(t *testing.T) {
 		if got, err := decide.ParseAge(text); err != nil || got != want {
 			t.Errorf("%q is %v (%v): want %v", text, got, err, want)
 		}
-		if again, err := decide.ParseAge(decide.FormatAge(want)); err != nil || again != want {
-			t.Errorf("%v prints as %s", want, decide.FormatAge(want))
+		if again, err := decide.ParseAge(policy.FormatAge(want)); err != nil || again != want {
+			t.Errorf("%v prints as %s", want, policy.FormatAge(want))
 		}
 	}
 	for _, text := range []string{"3", "-1d", "", "d", "1y", "1 d", "999999999999d", "106752000000d"} {

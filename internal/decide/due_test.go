@@ -1,0 +1,265 @@
+package decide_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"firn/internal/decide"
+	"firn/internal/maintenance"
+	"firn/internal/policy"
+)
+
+func policyOf(t *testing.T, values map[string]string) policy.Policy {
+	t.Helper()
+	p, err := policy.Document{}.Effective(maintenance.TableID{Namespace: "db", Name: "t"}, nil, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func dueOf(decisions []decide.JobDue, job maintenance.Job) decide.JobDue {
+	for _, d := range decisions {
+		if d.Job == job {
+			return d
+		}
+	}
+	return decide.JobDue{}
+}
+
+const hourMS = 60 * 60 * 1000
+
+// busy is a table that was run lately, with commits of others since.
+func busy(change func(*decide.DueInput)) decide.DueInput {
+	in := decide.DueInput{NowMS: nowMS, Commits: 3, Snapshots: 10, Jobs: map[maintenance.Job]decide.JobFacts{}}
+	for _, job := range maintenance.Chain() {
+		in.Jobs[job] = decide.JobFacts{LastRunMS: nowMS - hourMS, LastOutcome: maintenance.Committed}
+	}
+	change(&in)
+	return in
+}
+
+func part(change func(*decide.PartitionFacts)) func(*decide.DueInput) {
+	return func(in *decide.DueInput) {
+		p := decide.PartitionFacts{Name: "day=1", DataFiles: 1000, Rows: 1000, LastWriteMS: nowMS}
+		change(&p)
+		in.Partitions = append(in.Partitions, decide.PartitionFacts{Name: "day=0", DataFiles: 3, SmallFiles: 1, Rows: 10}, p)
+	}
+}
+
+func lastRun(job maintenance.Job, ago int64) func(*decide.DueInput) {
+	return func(in *decide.DueInput) {
+		in.Jobs[job] = decide.JobFacts{LastRunMS: nowMS - ago, LastOutcome: maintenance.Committed}
+	}
+}
+
+// TestDueTriggers tries every default trigger one below, at and above its threshold.
+func TestDueTriggers(t *testing.T) {
+	t.Parallel()
+	type world = func(n int64) func(*decide.DueInput)
+	both := func(a, b func(*decide.DueInput)) func(*decide.DueInput) {
+		return func(in *decide.DueInput) { a(in); b(in) }
+	}
+	for _, c := range []struct {
+		name      string
+		job       maintenance.Job
+		threshold int64
+		world     world
+	}{
+		{"small files", maintenance.RewriteDataFiles, 100, func(n int64) func(*decide.DueInput) {
+			return part(func(p *decide.PartitionFacts) { p.SmallFiles = n })
+		}},
+		{"small files, aged", maintenance.RewriteDataFiles, 5, func(n int64) func(*decide.DueInput) {
+			return both(lastRun(maintenance.RewriteDataFiles, 24*hourMS), part(func(p *decide.PartitionFacts) { p.SmallFiles = n }))
+		}},
+		{"age of small files", maintenance.RewriteDataFiles, 24 * hourMS, func(n int64) func(*decide.DueInput) {
+			return both(lastRun(maintenance.RewriteDataFiles, n), part(func(p *decide.PartitionFacts) { p.SmallFiles = 50 }))
+		}},
+		{"deleted ratio in thousandths", maintenance.RewriteDataFiles, 300, func(n int64) func(*decide.DueInput) {
+			return part(func(p *decide.PartitionFacts) { p.DeletedRows = n })
+		}},
+		{"delete files", maintenance.RewriteDataFiles, 5, func(n int64) func(*decide.DueInput) {
+			return part(func(p *decide.PartitionFacts) { p.PositionDeleteFiles, p.EqualityDeleteFiles = 1, n-1 })
+		}},
+		{"position delete files", maintenance.RewritePositionDeleteFiles, 100, func(n int64) func(*decide.DueInput) {
+			return both(part(func(p *decide.PartitionFacts) { p.DataFiles, p.PositionDeleteFiles = 0, n-40 }),
+				part(func(p *decide.PartitionFacts) { p.DataFiles, p.PositionDeleteFiles = 0, 40 }))
+		}},
+		{"dangling delete files", maintenance.RewritePositionDeleteFiles, 1, func(n int64) func(*decide.DueInput) {
+			return func(in *decide.DueInput) { in.DanglingDeleteFiles = n }
+		}},
+		{"small manifests", maintenance.RewriteManifests, 100, func(n int64) func(*decide.DueInput) {
+			return func(in *decide.DueInput) { in.SmallManifests = n }
+		}},
+		{"expire interval", maintenance.ExpireSnapshots, 24 * hourMS, func(n int64) func(*decide.DueInput) {
+			return lastRun(maintenance.ExpireSnapshots, n)
+		}},
+		{"orphans interval", maintenance.RemoveOrphanFiles, 7 * 24 * hourMS, func(n int64) func(*decide.DueInput) {
+			return lastRun(maintenance.RemoveOrphanFiles, n)
+		}},
+	} {
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(c.world(c.threshold + offset))
+			decisions := decide.Due(in, policyOf(t, nil))
+			for _, d := range decisions {
+				want := d.Job == c.job && offset >= 0
+				if d.Due != want {
+					t.Errorf("%s at %+d: %s due %v: %s", c.name, offset, d.Job, d.Due, d.Reason)
+				}
+				if d.Reason == "" {
+					t.Errorf("%s at %+d: %s has no reason", c.name, offset, d.Job)
+				}
+			}
+		}
+	}
+}
+
+// TestA101OwnCommitsTriggerNothing: counters over their thresholds do not make a job due again before somebody else commits.
+func TestA101OwnCommitsTriggerNothing(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []maintenance.Outcome{maintenance.Committed, maintenance.NothingToDo} {
+		in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles, p.PositionDeleteFiles = 500, 500 }))
+		in.SmallManifests, in.Commits = 500, 0
+		for job, facts := range in.Jobs {
+			facts.LastOutcome = outcome
+			in.Jobs[job] = facts
+		}
+		for _, d := range decide.Due(in, policyOf(t, nil)) {
+			if d.Due {
+				t.Errorf("after %s: %s is due: %s", outcome, d.Job, d.Reason)
+			}
+		}
+		in.Commits = 1
+		if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); !d.Due {
+			t.Errorf("after a commit of another writer: %s", d.Reason)
+		}
+	}
+	in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 500 }))
+	in.Commits, in.Jobs[maintenance.RewriteDataFiles] = 0, decide.JobFacts{LastRunMS: nowMS - hourMS, LastOutcome: maintenance.Failed}
+	if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); !d.Due {
+		t.Errorf("a failed run is not tried again: %s", d.Reason)
+	}
+}
+
+// TestA101Budget: the budget of a table stops every job.
+func TestA101Budget(t *testing.T) {
+	t.Parallel()
+	in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 500 }))
+	for runs, want := range map[int64]bool{9: true, 10: false, 11: false} {
+		in.RunsToday = runs
+		d := dueOf(decide.Due(in, policyOf(t, map[string]string{"max-runs-per-day": "10"})), maintenance.RewriteDataFiles)
+		if d.Due != want || !want && !strings.Contains(d.Reason, "max-runs-per-day is 10") {
+			t.Errorf("%d runs: due %v: %s", runs, d.Due, d.Reason)
+		}
+	}
+}
+
+// TestA103BelowTheThreshold: a big file with one position and one equality delete asks for nothing.
+func TestA103BelowTheThreshold(t *testing.T) {
+	t.Parallel()
+	in := busy(part(func(p *decide.PartitionFacts) {
+		p.DataFiles, p.PositionDeleteFiles, p.EqualityDeleteFiles, p.DeletedRows = 1, 1, 1, 10
+	}))
+	for _, d := range decide.Due(in, policyOf(t, nil)) {
+		if d.Due {
+			t.Errorf("%s is due: %s", d.Job, d.Reason)
+		}
+	}
+}
+
+// TestA104QuietTable: without any commit for ten days the jobs that go by the clock are due, each by itself.
+func TestA104QuietTable(t *testing.T) {
+	t.Parallel()
+	in := decide.DueInput{NowMS: nowMS, Snapshots: 50, FirstSeenMS: nowMS - 10*dayMS}
+	decisions := decide.Due(in, policyOf(t, nil))
+	for job, want := range map[maintenance.Job]bool{
+		maintenance.RewriteDataFiles: false, maintenance.ExpireSnapshots: true, maintenance.RemoveOrphanFiles: true,
+	} {
+		if d := dueOf(decisions, job); d.Due != want {
+			t.Errorf("%s due %v: %s", job, d.Due, d.Reason)
+		}
+	}
+	in.Snapshots = 1
+	if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.ExpireSnapshots); d.Due {
+		t.Errorf("expiry of a single snapshot is due: %s", d.Reason)
+	}
+	in = decide.DueInput{NowMS: nowMS, Snapshots: 2}
+	if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.ExpireSnapshots); !d.Due {
+		t.Errorf("a table of unknown age never expires: %s", d.Reason)
+	}
+	in.Partitions = []decide.PartitionFacts{{SmallFiles: 5, LastWriteMS: nowMS - 24*hourMS}}
+	if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); !d.Due {
+		t.Errorf("small files of an old partition that was never rewritten: %s", d.Reason)
+	}
+}
+
+// TestLooksInVainOnce: delete files of a partition that no single file has enough of are looked at once in trigger.age.
+func TestLooksInVainOnce(t *testing.T) {
+	t.Parallel()
+	in := busy(part(func(p *decide.PartitionFacts) { p.PositionDeleteFiles = 50 }))
+	for ago, want := range map[int64]bool{hourMS: false, 24*hourMS - 1: false, 24 * hourMS: true} {
+		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - ago, LastOutcome: maintenance.NothingToDo}
+		if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); d.Due != want {
+			t.Errorf("%d ms after a look in vain: due %v: %s", ago, d.Due, d.Reason)
+		}
+	}
+}
+
+// TestDueSwitches: modes, switched-off jobs and triggers, and preset glue.
+func TestDueSwitches(t *testing.T) {
+	t.Parallel()
+	in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles, p.EqualityDeleteFiles = 100, 1 }))
+	in.Jobs[maintenance.RemoveOrphanFiles] = decide.JobFacts{LastRunMS: nowMS - 8*dayMS}
+	for _, c := range []struct {
+		values map[string]string
+		job    maintenance.Job
+		want   bool
+	}{
+		{map[string]string{"mode": "observe"}, maintenance.RewriteDataFiles, true},
+		{map[string]string{"mode": "maintain"}, maintenance.RewriteDataFiles, true},
+		{map[string]string{"mode": "off"}, maintenance.RewriteDataFiles, false},
+		{map[string]string{"enabled": "false"}, maintenance.RewriteDataFiles, false},
+		{map[string]string{"rewrite_data_files.enabled": "false"}, maintenance.RewriteDataFiles, false},
+		{map[string]string{"rewrite_data_files.trigger.small-files": "0"}, maintenance.RewriteDataFiles, false},
+		{map[string]string{"rewrite_data_files.trigger.small-files": "0", "rewrite_data_files.trigger.delete-files": "1"}, maintenance.RewriteDataFiles, true},
+		{map[string]string{"remove_orphan_files.enabled": "false"}, maintenance.RemoveOrphanFiles, true}, // as a dry run
+		{map[string]string{"remove_orphan_files.trigger.interval": "0s"}, maintenance.RemoveOrphanFiles, false},
+		{map[string]string{"mode": "off"}, maintenance.RemoveOrphanFiles, false},
+	} {
+		if d := dueOf(decide.Due(in, policyOf(t, c.values)), c.job); d.Due != c.want {
+			t.Errorf("%v: %s due %v: %s", c.values, c.job, d.Due, d.Reason)
+		}
+	}
+	doc, err := policy.ParseYAML([]byte("preset: glue"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	glue, err := doc.Effective(maintenance.TableID{Namespace: "db", Name: "t"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in = busy(part(func(p *decide.PartitionFacts) { p.EqualityDeleteFiles = 1 }))
+	if d := dueOf(decide.Due(in, glue), maintenance.RewriteDataFiles); !d.Due {
+		t.Errorf("one delete file under preset glue: %s", d.Reason)
+	}
+}
+
+// BenchmarkDataFiles plans tables of many small files.
+func BenchmarkDataFiles(b *testing.B) {
+	for _, n := range []int{1_000, 100_000, 1_000_000} {
+		files := make([]maintenance.FileStats, n)
+		for i := range files {
+			files[i] = maintenance.FileStats{Path: fmt.Sprint("s3://b/t/data/", i), SizeBytes: 10 * mib, RecordCount: 100, Partition: fmt.Sprint("day=", i%365)}
+		}
+		opts := decide.DefaultDataFilesOptions()
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				if plan, err := decide.DataFiles(stream(files), opts); err != nil || plan.TotalFiles == 0 && n > 2000 {
+					b.Fatal(err, plan.TotalFiles)
+				}
+			}
+		})
+	}
+}

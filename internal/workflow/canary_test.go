@@ -170,6 +170,8 @@ func TestK8ItemSelector(t *testing.T) {
 	w.functions["f"] = func(_ context.Context, p map[string]any) (any, error) { return p["value"], nil }
 	w.objects["b/k"] = numbers(3)
 	wantOutput(t, run(t, w, machine(t, "M", distributed("M", jsonl+`,"ItemSelector":"{% $states.context.Map.Item.Value.i %}","End":true`)), `{}`), `[1,2,3]`)
+	outer := `"V":{"Type":"Pass","Assign":{"v":"o"},"Next":"M"},` + distributed("M", jsonl+`,"ItemSelector":"{% $v & $states.context.Map.Item.Value.i %}","End":true`)
+	wantOutput(t, run(t, w, machine(t, "V", outer), `{}`), `["o1","o2","o3"]`)
 	w.functions["f"] = echo
 	selector := `,"ItemSelector":{"at":"{% $states.context.Map.Item.Index %}","run":"{% $states.input.run %}"},"End":true`
 	wantOutput(t, run(t, w, machine(t, "M", distributed("M", jsonl+selector)), `{"run":"x"}`), `[{"at":0,"run":"x"},{"at":1,"run":"x"},{"at":2,"run":"x"}]`)

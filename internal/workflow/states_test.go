@@ -233,6 +233,19 @@ func TestSizeLimits(t *testing.T) {
 	wantError(t, run(t, newWorld(), m, `"`+big[:200_000]+`"`), "States.DataLimitExceeded", "variable $v")
 }
 
+func TestSizeOfAllVariables(t *testing.T) {
+	many := func(n int) string {
+		var list []string
+		for i := range n {
+			list = append(list, fmt.Sprintf(`"v%d":"{%% $states.input & $states.input %%}"`, i))
+		}
+		return `"A":{"Type":"Pass","Assign":{` + strings.Join(list, ",") + `},"Output":1,"End":true}`
+	}
+	input := `"` + strings.Repeat("x", 130_000) + `"`
+	wantOutput(t, run(t, newWorld(), machine(t, "A", many(40)), input), `1`)
+	wantError(t, run(t, newWorld(), machine(t, "A", many(41)), input), "States.DataLimitExceeded", "variables have")
+}
+
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"run-1": true, strings.Repeat("x", 80): true, strings.Repeat("x", 81): false, "": false, "a b": false, "a/b": false, "a:b": false, "a*": false, "grün": true, "a\x7f": false,

@@ -2,6 +2,7 @@ package compact_test
 
 import (
 	"context"
+	"regexp"
 	"testing"
 
 	"firn/internal/handoff"
@@ -64,3 +65,5 @@ func checkRaw(t *testing.T, b *bench, results []handoff.GroupResult, want iceber
 	_ = results
 	_ = b
 }
+
+func matches(pattern, text string) bool { return regexp.MustCompile(pattern + "$").MatchString(text) }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/apache/iceberg-go"
 
@@ -126,9 +125,5 @@ func (r *rewrite) result() (engine.Result, error) {
 	if p.RowsIn-p.RowsDeleted != p.RowsOut {
 		return engine.Result{}, fmt.Errorf("prove rows: %d in, %d deleted, %d out", p.RowsIn, p.RowsDeleted, p.RowsOut)
 	}
-	out := engine.Result{Outputs: r.outputs, Proof: p, Name: name}
-	if r.mapper.ranges <= r.limits.RowRanges {
-		out.RowMap = &handoff.RowMap{Sources: r.mapper.sources, Outputs: slices.Clone(r.mapper.outputs)}
-	}
-	return out, nil
+	return engine.Result{Outputs: r.outputs, RowMap: r.mapper.result(), Proof: p, Name: name}, nil
 }

@@ -1,6 +1,9 @@
 package arrow
 
 import (
+	"cmp"
+	"slices"
+
 	"firn/internal/handoff"
 	"firn/internal/parquet/column"
 )
@@ -41,4 +44,15 @@ func (m *mapper) add(input int, r column.Run, output int, offset int64) {
 			m.sources[i].Ranges = nil
 		}
 	}
+}
+
+// result returns the map with each source's ranges in the order of its rows; nil when there were too many.
+func (m *mapper) result() *handoff.RowMap {
+	if m.ranges > m.limit {
+		return nil
+	}
+	for _, s := range m.sources {
+		slices.SortFunc(s.Ranges, func(a, b handoff.RowRange) int { return cmp.Compare(a.First, b.First) })
+	}
+	return &handoff.RowMap{Sources: m.sources, Outputs: m.outputs}
 }

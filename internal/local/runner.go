@@ -73,12 +73,21 @@ func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request mainte
 	if err != nil {
 		return maintenance.ReportOutput{}, err
 	}
-	lock, err := r.lock(lease.RunID)
+	return r.Execute(ctx, in, lease.Input)
+}
+
+// Execute runs one execution whose lease was taken already, under the run's lock, and returns its report.
+func (r *Runner) Execute(ctx context.Context, in maintenance.ExecutionInput, input []byte) (maintenance.ReportOutput, error) {
+	st, err := r.Clients.State(ctx)
+	if err != nil {
+		return maintenance.ReportOutput{}, err
+	}
+	lock, err := r.lock(in.Run.RunID)
 	if err != nil {
 		return maintenance.ReportOutput{}, err
 	}
 	defer r.unlock(lock)
-	return r.execute(ctx, st, in, lease.Input)
+	return r.execute(ctx, st, in, input)
 }
 
 // identity reads the table's UUID and head snapshot.

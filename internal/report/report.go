@@ -105,14 +105,14 @@ func (f *Function) lastRuns(ctx context.Context, table maintenance.TableID, out 
 		if err != nil || head.Version == 0 {
 			return err
 		}
-		if head.LastRunMS == nil {
-			head.LastRunMS = map[maintenance.Job]int64{}
+		if head.Jobs == nil {
+			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
 		for _, job := range out.Jobs {
-			if job.Outcome == maintenance.Committed || job.Outcome == maintenance.NothingToDo || job.Outcome == maintenance.DryRun {
-				head.LastRunMS[job.Job] = now.UnixMilli()
-			}
+			head.Jobs[job.Job] = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome}
 		}
+		// Nothing is folded while a lease is held, so every commit that was counted came before this run.
+		head.Commits = 0
 		if _, err = f.deps.State.SaveHead(ctx, head); !errors.Is(err, state.ErrConditionFailed) {
 			return err
 		}

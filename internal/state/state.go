@@ -75,8 +75,10 @@ type PartitionCounters struct {
 	SpecID    int    `json:"spec_id"`
 	Partition string `json:"partition"`
 	// DataFiles and DataBytes count live data files; SmallFiles and SmallBytes those under 75 % of the target size.
-	DataFiles  int64 `json:"data_files"`
-	DataBytes  int64 `json:"data_bytes"`
+	DataFiles int64 `json:"data_files"`
+	DataBytes int64 `json:"data_bytes"`
+	// DataRows sums their records, before deletes.
+	DataRows   int64 `json:"data_rows"`
 	SmallFiles int64 `json:"small_files"`
 	SmallBytes int64 `json:"small_bytes"`
 	// PositionDeleteFiles, EqualityDeleteFiles and DeletionVectors count live delete files; DeletedRows sums the position deletes' records.
@@ -86,6 +88,14 @@ type PartitionCounters struct {
 	DeletedRows         int64 `json:"deleted_rows"`
 	// LastWriteMS is the time of the last snapshot that touched the partition, in milliseconds since the epoch.
 	LastWriteMS int64 `json:"last_write_ms"`
+}
+
+// JobState is what is known of a job's last run.
+type JobState struct {
+	// LastRunMS is when it ended, in milliseconds since the epoch.
+	LastRunMS int64 `json:"last_run_ms"`
+	// LastOutcome is how it ended.
+	LastOutcome maintenance.Outcome `json:"last_outcome"`
 }
 
 // Head is the ledger's head item of a table: it moves last, after all shards.
@@ -103,8 +113,10 @@ type Head struct {
 	Manifests      int64 `json:"manifests"`
 	SmallManifests int64 `json:"small_manifests"`
 	MetadataFiles  int64 `json:"metadata_files"`
-	// LastRunMS holds, per job, when it last ended, in milliseconds since the epoch.
-	LastRunMS map[maintenance.Job]int64 `json:"last_run_ms,omitempty"`
+	// Jobs holds what is known of each job's last run.
+	Jobs map[maintenance.Job]JobState `json:"jobs,omitempty"`
+	// FirstSeenMS is when the table was first looked at.
+	FirstSeenMS int64 `json:"first_seen_ms"`
 	// NeedsScan says that the counters cannot be trusted: the next run scans the table.
 	NeedsScan bool `json:"needs_scan,omitempty"`
 	// LookedAtMS bounds concurrent looks.

@@ -138,7 +138,7 @@ func headCondition(t *testing.T, s state.Store) {
 	if empty.Version != 0 || empty.Table != table("t") {
 		t.Errorf("empty head %+v", empty)
 	}
-	empty.SnapshotID, empty.LastRunMS = 1<<62+1, map[maintenance.Job]int64{maintenance.ExpireSnapshots: 5}
+	empty.SnapshotID, empty.Jobs = 1<<62+1, map[maintenance.Job]state.JobState{maintenance.ExpireSnapshots: {LastRunMS: 5}}
 	saved := must[state.Head](t)(s.SaveHead(ctx, empty))
 	if _, err := s.SaveHead(ctx, empty); !errors.Is(err, state.ErrConditionFailed) {
 		t.Errorf("second create: %v", err)

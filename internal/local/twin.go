@@ -1,0 +1,164 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"firn/internal/evaluate"
+	"firn/internal/event"
+	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
+	"firn/internal/policy"
+	"firn/internal/store"
+)
+
+// maxReceive is how often a message is delivered before it goes to the dead letters.
+const maxReceive = 3
+
+// Twin is the whole system in one process: a queue, evaluate, and the state machine. Messages are handled in batches when Drain is called; a test or
+// the demo decides when.
+type Twin struct {
+	runner   *Runner
+	evaluate *evaluate.Function
+
+	mu      sync.Mutex
+	queue   []queued
+	next    int
+	dead    []string
+	refused []string
+	reports []maintenance.ReportOutput
+}
+
+type queued struct {
+	id       string
+	body     string
+	received int
+}
+
+// NewTwin wires a twin over the clients. The runner's options are taken over; tables that are due again come back through the twin's own queue.
+func NewTwin(ctx context.Context, clientsRunner func(notifier *Twin) (*Runner, error), document policy.Document) (*Twin, error) {
+	t := &Twin{}
+	runner, err := clientsRunner(t)
+	if err != nil {
+		return nil, err
+	}
+	t.runner = runner
+	st, err := runner.Clients.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t.evaluate = evaluate.New(evaluate.Deps{
+		Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+			l, err := runner.Clients.Lake(ctx, name)
+			return l.Catalog, l.Store, err
+		},
+		DefaultCatalog: runner.Clients.DefaultCatalog(), State: st, Starter: t, Policy: document,
+		Refuse: func(_ context.Context, m events.SQSMessage, reason error) error {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.refused = append(t.refused, m.Body+": "+reason.Error())
+			return nil
+		},
+		Now: runner.Now, Log: runner.Log,
+	})
+	return t, nil
+}
+
+// Send puts a message on the queue.
+func (t *Twin) Send(_ context.Context, body []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.next++
+	t.queue = append(t.queue, queued{id: strconv.Itoa(t.next), body: string(body)})
+	return nil
+}
+
+// Notify implements report.Notifier.
+func (t *Twin) Notify(ctx context.Context, id maintenance.TableID) error {
+	body, err := event.Encode(event.Notice{Source: event.SourceSchedule, EventID: "pending", Table: id})
+	if err != nil {
+		return err
+	}
+	return t.Send(ctx, body)
+}
+
+// Start implements evaluate.Starter: the run is executed at once.
+func (t *Twin) Start(ctx context.Context, _ string, input []byte) error {
+	var in maintenance.ExecutionInput
+	if err := json.Unmarshal(input, &in); err != nil {
+		return fmt.Errorf("decode execution input: %w", err)
+	}
+	report, err := t.runner.Execute(ctx, in, input)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reports = append(t.reports, report)
+	return nil
+}
+
+// Drain handles messages until the queue is empty, and returns the reports of the runs that were started.
+func (t *Twin) Drain(ctx context.Context) ([]maintenance.ReportOutput, error) {
+	var faults []error
+	for batch := t.take(); len(batch) > 0; batch = t.take() {
+		var in events.SQSEvent
+		for _, m := range batch {
+			in.Records = append(in.Records, events.SQSMessage{MessageId: m.id, Body: m.body})
+		}
+		out, err := t.evaluate.Handle(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, t.giveBack(batch, out)...)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	reports := t.reports
+	t.reports = nil
+	return reports, errors.Join(faults...)
+}
+
+// take takes up to ten messages.
+func (t *Twin) take() []queued {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := min(len(t.queue), 10)
+	batch := t.queue[:n:n]
+	t.queue = t.queue[n:]
+	return batch
+}
+
+// giveBack puts failed messages back on the queue, or among the dead letters.
+func (t *Twin) giveBack(batch []queued, out events.SQSEventResponse) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var faults []error
+	for _, failure := range out.BatchItemFailures {
+		for _, m := range batch {
+			if m.id != failure.ItemIdentifier {
+				continue
+			}
+			if m.received++; m.received >= maxReceive {
+				t.dead = append(t.dead, m.body)
+				faults = append(faults, fmt.Errorf("give up message %s after %d deliveries", m.id, m.received))
+				continue
+			}
+			t.queue = append(t.queue, m)
+		}
+	}
+	return faults
+}
+
+// Refused returns the messages that were no events, with the reasons.
+func (t *Twin) Refused() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refused
+}

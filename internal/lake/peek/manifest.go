@@ -59,8 +59,11 @@ func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceb
 	if err != nil {
 		return nil, fmt.Errorf("read manifest list: %w", err)
 	}
-	manifests, err := iceberg.ReadManifestList(bytes.NewReader(data))
-	if err != nil {
+	var manifests []iceberg.ManifestFile
+	if err := guard(func() (err error) {
+		manifests, err = iceberg.ReadManifestList(bytes.NewReader(data))
+		return err
+	}); err != nil {
 		return nil, fmt.Errorf("read manifest list %s: %w", location, err)
 	}
 	return manifests, nil
@@ -87,13 +90,20 @@ func Entries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts 
 
 // decode calls visit for each entry until that answers false.
 func decode(in io.Reader, m iceberg.ManifestFile, opts EntryOptions, visit func(Entry) bool) error {
-	r, err := open(in, m, opts)
-	if err != nil {
+	var r *iceberg.ManifestReader
+	if err := guard(func() (err error) {
+		r, err = open(in, m, opts)
+		return err
+	}); err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }()
 	for {
-		raw, err := r.ReadEntry()
+		var raw iceberg.ManifestEntry
+		err := guard(func() (err error) {
+			raw, err = r.ReadEntry()
+			return err
+		})
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -111,6 +121,16 @@ func decode(in io.Reader, m iceberg.ManifestFile, opts EntryOptions, visit func(
 			return nil
 		}
 	}
+}
+
+// guard turns a panic into an error: iceberg-go and its Avro library panic on some broken files.
+func guard(decode func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the file is corrupt: %v", r)
+		}
+	}()
+	return decode()
 }
 
 func open(in io.Reader, m iceberg.ManifestFile, opts EntryOptions) (*iceberg.ManifestReader, error) {

@@ -203,9 +203,9 @@ func (x *fixture) compactTo(i int, partition map[int]any, edit func(*handoff.Gro
 	g := x.groups[i]
 	paths := map[string]bool{}
 	r := handoff.GroupResult{V: 1, Run: x.run, Job: g.Job, Index: i, Attempt: "a", Outcome: maintenance.Committed}
+	e := x.entries(x.pinned.SnapshotID)
 	for _, in := range g.Inputs {
 		paths[in.Path] = true
-		e := x.entries(x.pinned.SnapshotID)
 		r.Proof.RowsIn += e[in.Path].File.Count()
 		if partition == nil {
 			partition = e[in.Path].File.Partition()

@@ -21,8 +21,13 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
+		queue, err := edge.NewQueue(ctx, edge.Environment(os.Environ())[contract.EnvQueueURL])
+		if err != nil {
+			return nil, err
+		}
 		return edge.Handler(report.New(report.Deps{
-			Work: work, WorkLocation: p.Settings().WorkLocation, State: state, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionReport),
+			Notifier: report.Queue{Sender: queue},
+			Work:     work, WorkLocation: p.Settings().WorkLocation, State: state, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionReport),
 			Now: p.Now, Log: p.Log,
 		}).Handle), nil
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -43,6 +45,15 @@ func (c *Clients) Settings() Settings { return c.settings }
 
 // DefaultCatalog is the name of the catalog that is meant when none is named.
 func (c *Clients) DefaultCatalog() string { return c.config.Default() }
+
+// CatalogNames lists the catalogs of firn.yaml, sorted; the default one when it has none.
+func (c *Clients) CatalogNames() []string {
+	names := slices.Sorted(maps.Keys(c.settings.Catalogs))
+	if len(names) == 0 {
+		names = []string{c.config.Default()}
+	}
+	return names
+}
 
 // UseLake sets an opened catalog (tests, and hosts that share one).
 func (c *Clients) UseLake(name string, l Lake) {
@@ -135,7 +146,7 @@ func (c *Clients) State(ctx context.Context) (state.Store, error) {
 	}
 	loc, err := store.ParseLocation(c.settings.StateLocation)
 	if err != nil || loc.Scheme != "file" {
-		return nil, fmt.Errorf("open state %q: want the absolute path of a SQLite file, or memory:", c.settings.StateLocation)
+		return nil, fmt.Errorf("open state %q: want memory: or the absolute path of a SQLite file", c.settings.StateLocation)
 	}
 	items, err := state.OpenSQLite(ctx, loc.Key)
 	if err != nil {

@@ -20,29 +20,38 @@ type Process struct {
 	Log *slog.Logger
 }
 
-// Start reads the environment once, builds the function, and serves invocations until the process ends. A fault of the configuration ends it with
-// status 1 and one line on stderr.
+// Start serves a function of the state machine: payloads are versioned and decoded strictly, errors are named. See Serve.
 func Start(build func(ctx context.Context, p Process) (Raw, error)) {
-	if err := start(context.Background(), os.Environ(), build); err != nil {
+	Serve(func(ctx context.Context, p Process) (lambda.Handler, error) {
+		fn, err := build(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		return lambda.NewHandler(Lambda(fn)), nil
+	})
+}
+
+// Serve reads the environment once, builds the handler, and serves invocations until the process ends. A fault of the configuration ends it with
+// status 1 and one line on stderr.
+func Serve(build func(ctx context.Context, p Process) (lambda.Handler, error)) {
+	handler, err := prepare(context.Background(), os.Environ(), build)
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "firn:", err)
 		os.Exit(1)
 	}
+	lambda.Start(handler)
 }
 
-func start(ctx context.Context, environ []string, build func(context.Context, Process) (Raw, error)) error {
+func prepare(ctx context.Context, environ []string, build func(context.Context, Process) (lambda.Handler, error)) (lambda.Handler, error) {
 	settings, err := LambdaSettings(ctx, environ)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	config, err := settings.CatalogConfig("", "", environ, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	clients := NewClients(config, settings, nil)
-	fn, err := build(ctx, Process{Clients: clients, Now: time.Now, Log: telemetry.NewLogger(os.Stderr, true, slog.LevelInfo)})
-	if err != nil {
-		return err
-	}
-	lambda.Start(Lambda(fn))
-	return nil
+	return build(ctx, Process{
+		Clients: NewClients(config, settings, nil), Now: time.Now, Log: telemetry.NewLogger(os.Stderr, true, slog.LevelInfo),
+	})
 }

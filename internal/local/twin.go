@@ -11,10 +11,10 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"firn/internal/evaluate"
-	"firn/internal/event"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
+	"firn/internal/report"
 	"firn/internal/store"
 )
 
@@ -41,10 +41,11 @@ type queued struct {
 	received int
 }
 
-// NewTwin wires a twin over the clients. The runner's options are taken over; tables that are due again come back through the twin's own queue.
-func NewTwin(ctx context.Context, clientsRunner func(notifier *Twin) (*Runner, error), document policy.Document) (*Twin, error) {
+// NewTwin wires a twin over the clients. newRunner is given the notifier that puts tables back on
+// the twin's own queue.
+func NewTwin(ctx context.Context, newRunner func(notifier report.Notifier) (*Runner, error), document policy.Document) (*Twin, error) {
 	t := &Twin{}
-	runner, err := clientsRunner(t)
+	runner, err := newRunner(report.Queue{Sender: t})
 	if err != nil {
 		return nil, err
 	}
@@ -77,15 +78,6 @@ func (t *Twin) Send(_ context.Context, body []byte) error {
 	t.next++
 	t.queue = append(t.queue, queued{id: strconv.Itoa(t.next), body: string(body)})
 	return nil
-}
-
-// Notify implements report.Notifier.
-func (t *Twin) Notify(ctx context.Context, id maintenance.TableID) error {
-	body, err := event.Encode(event.Notice{Source: event.SourceSchedule, EventID: "pending", Table: id})
-	if err != nil {
-		return err
-	}
-	return t.Send(ctx, body)
 }
 
 // Start implements evaluate.Starter: the run is executed at once.

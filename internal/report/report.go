@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"firn/internal/contract"
+	"firn/internal/event"
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
 	"firn/internal/state"
@@ -21,6 +22,23 @@ import (
 // Notifier puts a table back on the queue of tables to look at.
 type Notifier interface {
 	Notify(ctx context.Context, table maintenance.TableID) error
+}
+
+// Sender puts a message on the queue that evaluate reads.
+type Sender interface {
+	Send(ctx context.Context, body []byte) error
+}
+
+// Queue is a Notifier that sends a notice in the form of our own event.
+type Queue struct{ Sender Sender }
+
+// Notify implements Notifier.
+func (q Queue) Notify(ctx context.Context, table maintenance.TableID) error {
+	body, err := event.Encode(event.Notice{Source: event.SourceSchedule, EventID: "pending", Table: table})
+	if err != nil {
+		return fmt.Errorf("encode notice of %s: %w", table, err)
+	}
+	return q.Sender.Send(ctx, body)
 }
 
 // Deps are what report reaches.

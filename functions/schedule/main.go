@@ -1,0 +1,40 @@
+// Command schedule is the Lambda function that finds tables which events missed, and puts a notice for each on the queue.
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"firn/internal/contract"
+	"firn/internal/edge"
+	"firn/internal/lake/catalogs"
+	"firn/internal/schedule"
+	"firn/internal/store"
+)
+
+// every is how long a table may go without a look: an hour, so that triggers that count days are at most that late.
+const every = time.Hour
+
+func main() {
+	edge.Serve(func(ctx context.Context, p edge.Process) (lambda.Handler, error) {
+		state, err := p.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		queue, err := edge.NewQueue(ctx, edge.Environment(os.Environ())[contract.EnvQueueURL])
+		if err != nil {
+			return nil, err
+		}
+		fn := schedule.New(schedule.Deps{
+			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+				l, err := p.Lake(ctx, name)
+				return l.Catalog, l.Store, err
+			},
+			Catalogs: p.CatalogNames(), State: state, Queue: queue, Every: every, Now: p.Now, Log: p.Log,
+		})
+		return lambda.NewHandler(fn.Handle), nil
+	})
+}

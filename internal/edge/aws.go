@@ -1,0 +1,65 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sfn"
+	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+// StateMachine starts executions of one state machine of Step Functions.
+type StateMachine struct {
+	client *sfn.Client
+	arn    string
+}
+
+// NewStateMachine opens a client with the default credentials.
+func NewStateMachine(ctx context.Context, arn string) (*StateMachine, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	return &StateMachine{client: sfn.NewFromConfig(cfg), arn: arn}, nil
+}
+
+// Start starts an execution by name. Step Functions answers the same for the same name and input while the execution runs, and with
+// ExecutionAlreadyExists afterwards: both mean that it was started.
+func (m *StateMachine) Start(ctx context.Context, name string, input []byte) error {
+	_, err := m.client.StartExecution(ctx, &sfn.StartExecutionInput{
+		StateMachineArn: aws.String(m.arn), Name: aws.String(name), Input: aws.String(string(input)),
+	})
+	var exists *sfntypes.ExecutionAlreadyExists
+	if err == nil || errors.As(err, &exists) {
+		return nil
+	}
+	return fmt.Errorf("start execution %s of %s: %w", name, m.arn, err)
+}
+
+// Queue sends to one queue of SQS.
+type Queue struct {
+	client *sqs.Client
+	url    string
+}
+
+// NewQueue opens a client with the default credentials.
+func NewQueue(ctx context.Context, url string) (*Queue, error) {
+	cfg, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("load AWS configuration: %w", err)
+	}
+	return &Queue{client: sqs.NewFromConfig(cfg), url: url}, nil
+}
+
+// Send puts one message on the queue.
+func (q *Queue) Send(ctx context.Context, body []byte) error {
+	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body))})
+	if err != nil {
+		return fmt.Errorf("send message to %s: %w", q.url, err)
+	}
+	return nil
+}

@@ -100,6 +100,7 @@ func newBench(tb testing.TB, st store.Full, state *lake.Table, opts ...benchOpti
 		b.pinned.SortOrders = append(b.pinned.SortOrders, b.json(s))
 	}
 	b.plan()
+	run(int(snap.SequenceNumber))(b) // Another state is another run.
 	for _, o := range opts {
 		o(b)
 	}

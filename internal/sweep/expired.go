@@ -95,9 +95,10 @@ func (e *expiry) prepare() error {
 		e.kept = append(e.kept, snap)
 	}
 	for name, ref := range e.head.Metadata.Refs() {
-		if expired[ref.SnapshotID] && !present[ref.SnapshotID] && !(e.index.DryRun && slices.Contains(e.gone.Refs, name)) {
-			return refusef("ref %s points to snapshot %d, which has expired: somebody made it meanwhile", name, ref.SnapshotID)
+		if !expired[ref.SnapshotID] || present[ref.SnapshotID] || e.index.DryRun && slices.Contains(e.gone.Refs, name) {
+			continue
 		}
+		return refusef("ref %s points to snapshot %d, which has expired: somebody made it meanwhile", name, ref.SnapshotID)
 	}
 	var err error
 	e.places, err = reach.Places(e.head.Metadata.Location(), e.head.Metadata.Properties())

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -375,12 +374,6 @@ func equal(t testing.TB, what string, got, want []string) {
 	if !slices.Equal(sorted(got), sorted(want)) {
 		t.Errorf("%s:\n%s", what, strings.Join(diff(want, got), "\n"))
 	}
-}
-
-func nonZero(m map[string]int64) map[string]int64 {
-	m = maps.Clone(m)
-	maps.DeleteFunc(m, func(_ string, v int64) bool { return v == 0 })
-	return m
 }
 
 // dryExpiry plans a dry run.

@@ -459,8 +459,10 @@ func TestA14BadAges(t *testing.T) {
 	r.put("s3://world/db/t/data/orphan.parquet", 2.0/24)
 	before := r.objects("")
 	seconds := fmt.Sprint(r.now.Add(-10 * 24 * time.Hour).Unix())
-	for _, bad := range []string{"0", "-1", "3", "3 days", "soon", seconds, r.now.Add(time.Hour).Format(time.RFC3339), r.now.Format(time.RFC3339),
-		r.now.Add(-23 * time.Hour).Format(time.RFC3339)} {
+	for _, bad := range []string{
+		"0", "-1", "3", "3 days", "soon", seconds, r.now.Add(time.Hour).Format(time.RFC3339), r.now.Format(time.RFC3339),
+		r.now.Add(-23 * time.Hour).Format(time.RFC3339),
+	} {
 		r.newRun()
 		if s := r.orphans(map[string]string{"older_than": bad}); s.Outcome != maintenance.Refused || !strings.Contains(s.Reason, "older_than") {
 			t.Errorf("older_than %q: outcome %s (%s)", bad, s.Outcome, s.Reason)

@@ -137,6 +137,9 @@ func (g *group) check(b *batch, r handoff.GroupResult, startingSequence bool) *v
 		if err != nil {
 			return refused("%v", err)
 		}
+		if e.File.ContentType() != iceberg.EntryContentData {
+			return refused("input %s is no data file", in.Path)
+		}
 		g.inputs = append(g.inputs, e)
 	}
 	for _, out := range r.Outputs {
@@ -150,6 +153,9 @@ func (g *group) check(b *batch, r handoff.GroupResult, startingSequence bool) *v
 			return refused("output %s is no data file", out.Path)
 		case e.File.FirstRowID() != nil:
 			return refused("output %s has a first row ID", out.Path)
+		}
+		if key, err := b.words.key(e); err != nil || g.OutputSpecID == g.SpecID && key != g.Partition {
+			return refused("output %s is in partition %q, its sources are in %q (%v)", out.Path, key, g.Partition, err)
 		}
 		g.outputs = append(g.outputs, produce.Addition{File: e.File, SpecID: e.SpecID, DataSequence: g.sequence})
 	}

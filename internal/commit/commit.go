@@ -92,7 +92,7 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	s := &session{f: f, in: in, work: work, port: port}
 	var result handoff.CommitResult
 	switch in.Job {
-	case maintenance.RewriteDataFiles, maintenance.RewritePositionDeleteFiles:
+	case maintenance.RewriteDataFiles:
 		result, err = s.rewrite(ctx)
 	case maintenance.ExpireSnapshots:
 		result, err = s.expire(ctx)

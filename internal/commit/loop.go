@@ -77,6 +77,10 @@ func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) 
 	}
 	head, err := l.port.Committer.Head(ctx, l.in.Run.Table)
 	if gone := l.gone(head, err); gone != nil {
+		if len(l.open()) > 0 { // renamed perhaps, with our commit in it
+			l.unknown, l.cause = max(l.unknown, 1), errors.Join(l.cause, errors.New(gone.Reason))
+			return none, false, errors.New("the table of that name is not the one that the attempt was sent to")
+		}
 		return *gone, true, nil
 	}
 	if err != nil {
@@ -108,8 +112,13 @@ func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) 
 	return l.send(ctx, head, r)
 }
 
-// headless waits for a catalog that does not answer while an attempt is unsettled; without one the caller may repeat the whole call.
+// headless waits for a catalog that does not answer while an attempt is unsettled; without one the caller may repeat the whole call. A metadata
+// file that vanished between the pointer and the read is a race like any other: fast writers drop old ones.
 func (l *loop) headless(ctx context.Context, err error) error {
+	if r := retryPatience(nil); errors.Is(err, store.ErrNotFound) && l.races < r.retries {
+		l.races, l.cause = l.races+1, err
+		return l.pause(ctx, r, l.races)
+	}
 	p := statusPatience(nil)
 	if l.unknown == 0 || l.unknown > p.retries || !errors.Is(err, catalogs.ErrTransient) && !errors.Is(err, store.ErrTransient) {
 		return err

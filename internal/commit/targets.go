@@ -18,8 +18,12 @@ import (
 	"firn/internal/store"
 )
 
-// maxDeleteFileBytes bounds the position delete files that are opened for their targets (Java's target size is 64 MiB).
-const maxDeleteFileBytes = 256 << 20
+const (
+	// maxDeleteFileBytes bounds the position delete files that are opened for their targets (Java's target size is 64 MiB).
+	maxDeleteFileBytes = 128 << 20
+	// deleteFileReaders is how many are opened at once: they are held in memory whole.
+	deleteFileReaders = 2
+)
 
 // targets knows to which data files partition-scoped position delete files point, as read from them.
 type targets struct {
@@ -40,7 +44,7 @@ func (t *targets) of(f produce.File) ([]string, bool) {
 // treated as if it pointed to everything.
 func (t *targets) read(ctx context.Context, st store.Reader, entries []lake.Entry) error {
 	readers, readCtx := errgroup.WithContext(ctx)
-	readers.SetLimit(objectReaders)
+	readers.SetLimit(deleteFileReaders)
 	for _, e := range entries {
 		if _, scoped := lake.FileScoped(e.File); scoped || e.File.ContentType() != iceberg.EntryContentPosDeletes {
 			continue

@@ -271,8 +271,9 @@ func TestTwoVectorsForOneFile(t *testing.T) {
 
 func TestBadResults(t *testing.T) {
 	for reason, edit := range map[string]func(x *fixture, r *handoff.GroupResult){
-		"rows were read":    func(_ *fixture, r *handoff.GroupResult) { r.Proof.RowsIn++ },
-		"rows were written": func(_ *fixture, r *handoff.GroupResult) { r.Proof.RowsOut-- },
+		"pinned state lacks": func(_ *fixture, r *handoff.GroupResult) { r.Outputs[0].SpecID = 7 },
+		"rows were read":     func(_ *fixture, r *handoff.GroupResult) { r.Proof.RowsIn++ },
+		"rows were written":  func(_ *fixture, r *handoff.GroupResult) { r.Proof.RowsOut-- },
 		"without a delete": func(_ *fixture, r *handoff.GroupResult) {
 			r.Outputs, r.Proof.RowsOut, r.Proof.RowsDeleted = nil, 0, r.Proof.RowsIn
 		},

@@ -18,13 +18,13 @@ type Listed struct {
 type Verdict int
 
 const (
-	// Orphan: the metadata names no file of that path.
+	// Orphan means that the metadata names no file of that path.
 	Orphan Verdict = iota
-	// Live: it is named.
+	// Live means that it is named.
 	Live
-	// Ignored: its path is named with another scheme or authority, and such files are left.
+	// Ignored means that its path is named with another scheme or authority, and such files are left.
 	Ignored
-	// Mismatched: the same, and such a file ends the job.
+	// Mismatched means the same where such a file ends the job.
 	Mismatched
 )
 

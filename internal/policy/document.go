@@ -142,7 +142,7 @@ func (p *documentParser) layer(at string, values map[string]any, parts ...string
 			switch {
 			case full == partPreset:
 				l.preset = p.preset(at, value)
-			case ok && !(isMap && k.Kind != KindPairs):
+			case ok && (!isMap || k.Kind == KindPairs):
 				text, err := k.normal(value)
 				if err != nil {
 					p.fault("read %s.%s: %v", at, full, err)

@@ -48,8 +48,10 @@ type Key struct {
 // Keys returns all keys in the order in which they are explained.
 func Keys() []Key {
 	keys := []Key{
-		{Name: "mode", Kind: KindText, Default: string(Observe), Values: []string{string(Observe), string(Maintain), string(Off)},
-			Note: "what automatic runs may do: observe plans and reports, maintain executes, off does not look"},
+		{
+			Name: "mode", Kind: KindText, Default: string(Observe), Values: []string{string(Observe), string(Maintain), string(Off)},
+			Note: "what automatic runs may do: observe plans and reports, maintain executes, off does not look",
+		},
 		{Name: "enabled", Kind: KindFlag, Default: "true", Note: "false is the same as mode off"},
 		{Name: "max-runs-per-day", Kind: KindWhole, Default: "96", Note: "bound on automatic runs on one table in 24 hours; 0 is none"},
 	}
@@ -110,8 +112,10 @@ func sizeKeys(property, target string) []Key {
 		{Name: "max-concurrent-file-group-rewrites", Kind: KindWhole, Default: "5", Low: 1, Option: "=", Note: "groups that are rewritten at once"},
 		{Name: "partial-progress.enabled", Kind: KindFlag, Default: "false", Option: "=", Note: "commit in batches"},
 		{Name: "partial-progress.max-commits", Kind: KindWhole, Default: "10", Low: 1, Option: "=", Note: "bound on the number of batches"},
-		{Name: "rewrite-job-order", Kind: KindText, Default: "none", Option: "=", Note: "order of execution of groups",
-			Values: []string{"none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"}},
+		{
+			Name: "rewrite-job-order", Kind: KindText, Default: "none", Option: "=", Note: "order of execution of groups",
+			Values: []string{"none", "bytes-asc", "bytes-desc", "files-asc", "files-desc"},
+		},
 	}
 }
 
@@ -128,8 +132,10 @@ func manifestsKeys() []Key {
 	return of(maintenance.RewriteManifests, []Key{
 		{Name: "enabled", Kind: KindFlag, Default: "true", Note: "takes part in automatic runs"},
 		{Name: "trigger.small-manifests", Kind: KindWhole, Default: "100", Note: "due at this many manifests under half of the target; 0 is off"},
-		{Name: "target-size-bytes", Kind: KindBytes, Default: "8388608", Low: 1, Property: "commit.manifest.target-size-bytes", Note: "size of manifests",
-			Argument: "target_size_bytes"},
+		{
+			Name: "target-size-bytes", Kind: KindBytes, Default: "8388608", Low: 1, Property: "commit.manifest.target-size-bytes", Note: "size of manifests",
+			Argument: "target_size_bytes",
+		},
 	})
 }
 
@@ -137,10 +143,14 @@ func expiryKeys() []Key {
 	return of(maintenance.ExpireSnapshots, []Key{
 		{Name: "enabled", Kind: KindFlag, Default: "true", Note: "takes part in automatic runs"},
 		{Name: "trigger.interval", Kind: KindAge, Default: "1d", Note: "time between runs; 0s is off"},
-		{Name: "older-than", Kind: KindAge, Default: "5d", Argument: "older_than", Property: "history.expire.max-snapshot-age-ms", PropertyUnit: "ms",
-			Note: "snapshots of this age expire"},
-		{Name: "retain-last", Kind: KindWhole, Default: "1", Low: 1, Argument: "retain_last", Property: "history.expire.min-snapshots-to-keep",
-			Note: "snapshots that each branch keeps"},
+		{
+			Name: "older-than", Kind: KindAge, Default: "5d", Argument: "older_than", Property: "history.expire.max-snapshot-age-ms", PropertyUnit: "ms",
+			Note: "snapshots of this age expire",
+		},
+		{
+			Name: "retain-last", Kind: KindWhole, Default: "1", Low: 1, Argument: "retain_last", Property: "history.expire.min-snapshots-to-keep",
+			Note: "snapshots that each branch keeps",
+		},
 		{Name: "clean-expired-metadata", Kind: KindFlag, Default: "false", Argument: "clean_expired_metadata", Note: "drop schemas and specs that nothing uses"},
 		{Name: "min-age", Kind: KindAge, Default: "1d", Note: "automatic runs keep younger snapshots; never under one day"},
 		{Name: "keep-bookmarks", Kind: KindFlag, Default: "true", Note: "keep the newest snapshot of each streaming writer"},
@@ -154,8 +164,10 @@ func orphansKeys() []Key {
 		{Name: "enabled", Kind: KindFlag, Default: "false", Note: "delete; false lists only (a dry run)"},
 		{Name: "trigger.interval", Kind: KindAge, Default: "7d", Note: "time between runs; 0s is off"},
 		{Name: "older-than", Kind: KindAge, Default: "3d", Argument: "older_than", Note: "files of this age are candidates; never under one day"},
-		{Name: "prefix-mismatch-mode", Kind: KindText, Default: "ERROR", Values: []string{"ERROR", "IGNORE", "DELETE"}, Argument: "prefix_mismatch_mode",
-			Note: "what happens to files that differ from the metadata in scheme or bucket only"},
+		{
+			Name: "prefix-mismatch-mode", Kind: KindText, Default: "ERROR", Values: []string{"ERROR", "IGNORE", "DELETE"}, Argument: "prefix_mismatch_mode",
+			Note: "what happens to files that differ from the metadata in scheme or bucket only",
+		},
 		{Name: "equal-schemes", Kind: KindPairs, Argument: "equal_schemes", Note: "schemes that are the same; s3a and s3n are s3 always"},
 		{Name: "equal-authorities", Kind: KindPairs, Argument: "equal_authorities", Note: "buckets that are the same"},
 	})

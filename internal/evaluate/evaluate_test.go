@@ -1,0 +1,361 @@
+package evaluate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/google/go-cmp/cmp"
+
+	"firn/internal/contract"
+	"firn/internal/evaluate"
+	"firn/internal/event"
+	"firn/internal/icebergtest"
+	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
+	"firn/internal/policy"
+	"firn/internal/state"
+	"firn/internal/store"
+)
+
+// started is an execution that the function asked for.
+type started struct {
+	name  string
+	input string
+}
+
+// looker is the function over a world, with a state that can be made to fail.
+type looker struct {
+	fn      *evaluate.Function
+	world   *icebergtest.World
+	items   *failingItems
+	state   state.Store
+	started []started
+	refused []string
+	// startErr is what the next start answers.
+	startErr error
+}
+
+func (l *looker) Start(_ context.Context, name string, input []byte) error {
+	if l.startErr != nil {
+		return l.startErr
+	}
+	l.started = append(l.started, started{name, string(input)})
+	return nil
+}
+
+// failingItems fails the write after a number of writes: a crash at each of them in turn.
+type failingItems struct {
+	state.Items
+	left int
+}
+
+var errCrash = errors.New("crash")
+
+func (f *failingItems) Put(ctx context.Context, item state.Item) error {
+	if f.left == 0 {
+		return errCrash
+	}
+	f.left--
+	return f.Items.Put(ctx, item)
+}
+
+func newLooker(t *testing.T, w *icebergtest.World, policyText string) *looker {
+	t.Helper()
+	document, err := policy.ParseYAML([]byte(policyText))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &looker{world: w, items: &failingItems{Items: state.NewMemory(), left: -1}}
+	l.state = state.New(l.items)
+	l.fn = evaluate.New(evaluate.Deps{
+		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
+		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		Refuse: func(_ context.Context, m events.SQSMessage, _ error) error {
+			l.refused = append(l.refused, m.MessageId)
+			return nil
+		},
+	})
+	return l
+}
+
+// tell delivers one notice for each name, in one batch, and returns the messages to deliver again.
+func (l *looker) tell(t *testing.T, names ...string) []string {
+	t.Helper()
+	var batch events.SQSEvent
+	for i, name := range names {
+		body, err := event.Encode(event.Notice{Source: event.SourceCommitted, Table: maintenance.TableID{Namespace: "db", Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		batch.Records = append(batch.Records, events.SQSMessage{MessageId: fmt.Sprint(name, i), Body: string(body)})
+	}
+	return l.deliver(t, batch)
+}
+
+func (l *looker) deliver(t *testing.T, batch events.SQSEvent) []string {
+	t.Helper()
+	out, err := l.fn.Handle(context.Background(), batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	for _, f := range out.BatchItemFailures {
+		again = append(again, f.ItemIdentifier)
+	}
+	return again
+}
+
+// counters returns the ledger's partitions, sorted.
+func (l *looker) counters(t *testing.T, id maintenance.TableID) []state.PartitionCounters {
+	t.Helper()
+	shards, err := l.state.LoadShards(context.Background(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []state.PartitionCounters
+	for _, s := range shards {
+		all = append(all, s.Partitions...)
+	}
+	slices.SortFunc(all, func(a, b state.PartitionCounters) int {
+		return strings.Compare(fmt.Sprint(a.SpecID, a.Partition), fmt.Sprint(b.SpecID, b.Partition))
+	})
+	return all
+}
+
+const observe = "mode: observe\n"
+
+func ids(n int) []icebergtest.Row {
+	var rows []icebergtest.Row
+	for i := range n {
+		rows = append(rows, icebergtest.Row{int64(i), fmt.Sprint("g", i%3), float64(i)})
+	}
+	return rows
+}
+
+// history makes a table with appends, deletes and a removal over three partitions.
+func history(w *icebergtest.World, name string) *icebergtest.Table {
+	tbl := w.NewTable("db."+name, icebergtest.Partitioned("g"))
+	first := tbl.Commit(icebergtest.Append(ids(9)...))
+	tbl.Commit(icebergtest.Append(ids(6)...))
+	tbl.Commit(icebergtest.DeletePositions(first.DataFiles[0], 0, 1))
+	tbl.Commit(icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{int64(4), "g1"}))
+	tbl.Commit(icebergtest.Remove(first.DataFiles[2]), icebergtest.Append(ids(3)...))
+	return tbl
+}
+
+// TestFoldedCountersEqualAScan folds snapshot by snapshot and compares with one look at the end.
+func TestFoldedCountersEqualAScan(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	step := newLooker(t, w, observe)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	step.tell(t, "t")
+	first := tbl.Commit(icebergtest.Append(ids(9)...))
+	for _, change := range [][]icebergtest.Change{
+		{icebergtest.Append(ids(6)...)},
+		{icebergtest.DeletePositions(first.DataFiles[0], 0, 1)},
+		{icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{int64(4), "g1"})},
+		{icebergtest.Remove(first.DataFiles[2]), icebergtest.Append(ids(3)...)},
+	} {
+		step.tell(t, "t", "t")
+		tbl.Commit(change...)
+	}
+	step.tell(t, "t")
+	once := newLooker(t, w, observe)
+	once.tell(t, "t")
+	id := tbl.State().ID
+	got, want := step.counters(t, id), once.counters(t, id)
+	for i := range got {
+		got[i].LastWriteMS = 0
+	}
+	for i := range want {
+		want[i].LastWriteMS = 0
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != 3 {
+		t.Errorf("folded counters differ from a scan:\n%s", diff)
+	}
+	head, err := step.state.LoadHead(context.Background(), id)
+	if err != nil || head.Commits != 5 || head.NeedsScan {
+		t.Errorf("head %+v, %v: want five commits", head, err)
+	}
+}
+
+// TestCrashAfterEveryWrite stops the look after each single write; the repeated look ends in the same ledger.
+func TestCrashAfterEveryWrite(t *testing.T) {
+	t.Parallel()
+	for writes := 0; ; writes++ {
+		w := icebergtest.NewWorld(t)
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		l := newLooker(t, w, observe)
+		tbl.Commit(icebergtest.Append(ids(9)...))
+		l.tell(t, "t")
+		tbl.Commit(icebergtest.Append(ids(6)...))
+		l.items.left = writes
+		crashed := len(l.tell(t, "t")) > 0
+		tbl.Commit(icebergtest.Append(ids(3)...))
+		l.items.left = -1
+		if again := l.tell(t, "t"); len(again) > 0 {
+			t.Fatalf("after a crash at write %d the look fails for ever", writes)
+		}
+		var files, rows int64
+		for _, p := range l.counters(t, tbl.State().ID) {
+			files, rows = files+p.DataFiles, rows+p.DataRows
+		}
+		if files != 9 || rows != 18 {
+			t.Fatalf("after a crash at write %d the ledger has %d files and %d rows, want 9 and 18", writes, files, rows)
+		}
+		if !crashed {
+			if writes < 3 {
+				t.Fatalf("only %d writes were stopped", writes)
+			}
+			return
+		}
+	}
+}
+
+func TestMaintainStartsOneRunAndThenFallsSilent(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t")
+	l := newLooker(t, w, "mode: maintain\nrewrite_data_files:\n  trigger:\n    small-files: 3\n")
+	for range 3 {
+		tbl.Commit(icebergtest.Append(ids(1)...))
+		l.tell(t, "t", "t")
+	}
+	if len(l.started) != 1 || !strings.Contains(l.started[0].input, `"job":"rewrite_data_files"`) {
+		t.Fatalf("started %v, want one run that rewrites", l.started)
+	}
+	// Held by a run that may not have been started: the same name and bytes again, and the table is pending.
+	l.tell(t, "t")
+	if len(l.started) != 2 || l.started[1] != l.started[0] {
+		t.Errorf("second start %v differs from the first", l.started)
+	}
+	lease, held, err := l.state.Current(context.Background(), tbl.State().ID)
+	if err != nil || !held || !lease.Pending {
+		t.Errorf("lease %+v, %v, %v: want it pending", lease, held, err)
+	}
+	// The run ends with a commit of ours and the lease is free: the event of our own commit starts nothing.
+	if _, err := l.state.Release(context.Background(), lease.Table, lease.Token); err != nil {
+		t.Fatal(err)
+	}
+	head, err := l.state.LoadHead(context.Background(), lease.Table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.Commits = 0
+	head.Jobs = map[maintenance.Job]state.JobState{
+		maintenance.RewriteDataFiles: {LastRunMS: w.Clock.Now().UnixMilli(), LastOutcome: maintenance.Committed},
+		maintenance.ExpireSnapshots:  {LastRunMS: w.Clock.Now().UnixMilli(), LastOutcome: maintenance.Committed},
+	}
+	if _, err := l.state.SaveHead(context.Background(), head); err != nil {
+		t.Fatal(err)
+	}
+	tbl.Commit(icebergtest.Append(ids(1)...), icebergtest.Operation("replace"), icebergtest.Summary(contract.SummaryRunID, string(lease.RunID)))
+	for range 10 {
+		l.tell(t, "t")
+	}
+	if len(l.started) != 2 {
+		t.Errorf("our own commit started %v", l.started[2:])
+	}
+}
+
+func TestFreshDeploymentObserves(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Property("firn.rewrite_data_files.trigger.small-files", "2"))
+	l := newLooker(t, w, "")
+	for range 4 {
+		tbl.Commit(icebergtest.Append(ids(1)...))
+	}
+	l.tell(t, "t")
+	decisions, err := l.state.Decisions(context.Background(), tbl.State().ID, 1)
+	if err != nil || len(decisions) != 1 || decisions[0].Action != "observe" || len(l.started) != 0 {
+		t.Errorf("decisions %+v, %v, started %v: want an observation", decisions, err, l.started)
+	}
+}
+
+func TestOddTablesAndMessages(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	history(w, "t")
+	l := newLooker(t, w, observe)
+	batch := events.SQSEvent{Records: []events.SQSMessage{
+		{MessageId: "bad", Body: "no event"}, {MessageId: "test", Body: `{"Event":"s3:TestEvent"}`},
+		{MessageId: "gone", Body: `{"v":1,"catalog":"","namespace":["db"],"table":"dropped"}`},
+		{MessageId: "elsewhere", Body: `{"v":1,"catalog":"","namespace":["db"],"table":"t"}`},
+	}}
+	if again := l.deliver(t, batch); len(again) != 0 {
+		t.Errorf("messages to deliver again: %v", again)
+	}
+	if !slices.Equal(l.refused, []string{"bad"}) {
+		t.Errorf("refused %v, want the one that is no event", l.refused)
+	}
+	if counters := l.counters(t, maintenance.TableID{Namespace: "db", Name: "t"}); len(counters) != 3 {
+		t.Errorf("the good message was not handled: %v", counters)
+	}
+}
+
+func TestLocationFindsItsTable(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := history(w, "t")
+	history(w, "t_2")
+	l := newLooker(t, w, observe)
+	metadata := tbl.Pointer().MetadataLocation
+	key := strings.SplitN(metadata, "/", 4)[3]
+	bucket := strings.SplitN(metadata, "/", 4)[2]
+	body := fmt.Sprintf(`{"detail-type":"Object Created","source":"aws.s3","detail":{"bucket":{"name":%q},"object":{"key":%q}}}`, bucket, key)
+	stray := strings.Replace(body, key, "elsewhere/metadata/x.metadata.json", 1)
+	if again := l.deliver(t, events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: body}, {MessageId: "2", Body: stray}}}); len(again) > 0 {
+		t.Fatalf("to deliver again: %v", again)
+	}
+	tables, _, err := l.state.Tables(context.Background(), "", 0)
+	if err != nil || len(tables) != 1 || tables[0].Name != "t" {
+		t.Errorf("looked at %v, %v: want the one table", tables, err)
+	}
+}
+
+func TestTableMadeAnewStartsAFreshLedger(t *testing.T) {
+	t.Parallel()
+	old, anew := icebergtest.NewWorld(t), icebergtest.NewWorld(t)
+	history(old, "t")
+	l := newLooker(t, old, observe)
+	l.tell(t, "t")
+	other := newLooker(t, anew, observe)
+	tbl := anew.NewTable("db.t")
+	tbl.Commit(icebergtest.Append(ids(1)...))
+	other.state, other.items = l.state, l.items
+	other.fn = evaluate.New(evaluate.Deps{
+		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return anew.Catalog, anew.Store, nil },
+		State:   l.state, Starter: l, Now: anew.Clock.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if again := other.tell(t, "t"); len(again) > 0 {
+		t.Fatalf("to deliver again: %v", again)
+	}
+	if counters := l.counters(t, tbl.State().ID); len(counters) != 1 || counters[0].DataFiles != 1 {
+		t.Errorf("counters %+v: want those of the new table only", counters)
+	}
+}
+
+func TestRollbackIsScannedAnew(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t")
+	l := newLooker(t, w, observe)
+	first := tbl.Commit(icebergtest.Append(ids(1)...))
+	tbl.Commit(icebergtest.Append(ids(2)...))
+	l.tell(t, "t")
+	w.At(time.Now().Add(time.Hour))
+	tbl.Branch("main", first.Snapshot.SnapshotID)
+	l.tell(t, "t")
+	if counters := l.counters(t, tbl.State().ID); len(counters) != 1 || counters[0].DataRows != 1 {
+		t.Errorf("counters %+v: want the rolled back state", counters)
+	}
+}

@@ -92,26 +92,36 @@ func notAfter(typ iceberg.Type, lower, upper []byte) bool {
 		return true
 	}
 	switch typ.(type) {
-	case iceberg.Int32Type, iceberg.Int64Type, iceberg.DateType, iceberg.TimeType, iceberg.TimestampType, iceberg.TimestampTzType,
-		iceberg.TimestampNsType, iceberg.TimestampTzNsType:
-		low, ok1 := littleEndian(lower)
-		high, ok2 := littleEndian(upper)
-		return !ok1 || !ok2 || low <= high
-	case iceberg.StringType, iceberg.BinaryType, iceberg.FixedType, iceberg.UUIDType:
+	case iceberg.Int32Type, iceberg.DateType:
+		return notAfterInteger(lower, upper, 4, 4)
+	case iceberg.Int64Type:
+		return notAfterInteger(lower, upper, 4, 8) // 4 bytes in files from before the promotion of an int
+	case iceberg.TimeType, iceberg.TimestampType, iceberg.TimestampTzType, iceberg.TimestampNsType, iceberg.TimestampTzNsType:
+		return notAfterInteger(lower, upper, 8, 8) // 4 bytes would be days from before the promotion of a date
+	case iceberg.StringType, iceberg.BinaryType, iceberg.FixedType:
 		return bytes.Compare(lower, upper) <= 0
 	case iceberg.DecimalType:
 		return twosComplement(lower).Cmp(twosComplement(upper)) <= 0
-	default: // floats among them: their bounds leave NaN out, which equals NaN
+	default:
+		// Floats: their bounds leave NaN out, which equals NaN. UUIDs: some writers order them as signed numbers.
 		return true
 	}
 }
 
-// littleEndian reads an integer bound; a promoted column's old files have 4 bytes.
-func littleEndian(b []byte) (int64, bool) {
-	switch len(b) {
-	case 4:
+// notAfterInteger compares little-endian integers of shortest to longest bytes; any other length compares with nothing.
+func notAfterInteger(lower, upper []byte, shortest, longest int) bool {
+	low, ok1 := littleEndian(lower, shortest, longest)
+	high, ok2 := littleEndian(upper, shortest, longest)
+	return !ok1 || !ok2 || low <= high
+}
+
+func littleEndian(b []byte, shortest, longest int) (int64, bool) {
+	switch {
+	case len(b) < shortest || len(b) > longest:
+		return 0, false
+	case len(b) == 4:
 		return int64(int32(binary.LittleEndian.Uint32(b))), true
-	case 8:
+	case len(b) == 8:
 		return int64(binary.LittleEndian.Uint64(b)), true
 	}
 	return 0, false

@@ -112,7 +112,7 @@ func describe(t *testing.T, spec iceberg.PartitionSpec, f iceberg.DataFile) stri
 		t.Fatal(err)
 	}
 	text := fmt.Sprint(f.ContentType(), f.FilePath(), f.FileFormat(), key, f.Count(), f.FileSizeBytes(), f.ColumnSizes(), f.ValueCounts(),
-		f.NullValueCounts(), f.NaNValueCounts(), f.LowerBoundValues(), f.UpperBoundValues(), f.KeyMetadata(), f.SplitOffsets(),
+		f.NullValueCounts(), f.NaNValueCounts(), f.LowerBoundValues(), f.UpperBoundValues(), string(f.KeyMetadata()), f.SplitOffsets(),
 		f.EqualityFieldIDs(), f.SpecID(), deref(f.FirstRowID()), deref(f.ContentOffset()), deref(f.ContentSizeInBytes()))
 	if f.SortOrderID() != nil {
 		text += fmt.Sprint(" order ", *f.SortOrderID())

@@ -155,8 +155,13 @@ func TestSince(t *testing.T) {
 	t.Parallel()
 	parent := func(id int64) *int64 { return &id }
 	m := peek.Metadata{Snapshots: []peek.Snapshot{
-		{ID: 1}, {ID: 2, ParentID: parent(1)}, {ID: 3, ParentID: parent(2)}, {ID: 4, ParentID: parent(1)}, {ID: 6, ParentID: parent(5)},
-		{ID: 7, ParentID: parent(8)}, {ID: 8, ParentID: parent(7)},
+		{ID: 1},
+		{ID: 2, ParentID: parent(1)},
+		{ID: 3, ParentID: parent(2)},
+		{ID: 4, ParentID: parent(1)},
+		{ID: 6, ParentID: parent(5)},
+		{ID: 7, ParentID: parent(8)},
+		{ID: 8, ParentID: parent(7)},
 	}}
 	tests := []struct {
 		name       string

@@ -57,7 +57,7 @@ func (c *Catalog) Tables(_ context.Context, namespace maintenance.Namespace) ite
 func (c *Catalog) Load(_ context.Context, id maintenance.TableID) (catalogs.Pointer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	location, ok := c.tables[id]
+	location, ok := c.tables[key(id)]
 	if !ok {
 		return catalogs.Pointer{}, fmt.Errorf("load %s: %w", id, catalogs.ErrNoSuchTable)
 	}
@@ -68,10 +68,10 @@ func (c *Catalog) Load(_ context.Context, id maintenance.TableID) (catalogs.Poin
 func (c *Catalog) Register(_ context.Context, id maintenance.TableID, metadataLocation string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.tables[id]; ok {
+	if _, ok := c.tables[key(id)]; ok {
 		return fmt.Errorf("register %s: %w", id, catalogs.ErrExists)
 	}
-	c.tables[id] = metadataLocation
+	c.tables[key(id)] = metadataLocation
 	return nil
 }
 
@@ -79,9 +79,15 @@ func (c *Catalog) Register(_ context.Context, id maintenance.TableID, metadataLo
 func (c *Catalog) Swap(_ context.Context, id maintenance.TableID, base catalogs.Pointer, metadataLocation string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tables[id] != base.MetadataLocation || base.MetadataLocation == "" {
+	if c.tables[key(id)] != base.MetadataLocation || base.MetadataLocation == "" {
 		return fmt.Errorf("swap %s: %w", id, catalogs.ErrConflict)
 	}
-	c.tables[id] = metadataLocation
+	c.tables[key(id)] = metadataLocation
 	return nil
+}
+
+// key leaves out the catalog's name: like every catalog's client, this one knows tables by namespace and name, whatever it is configured as.
+func key(id maintenance.TableID) maintenance.TableID {
+	id.Catalog = ""
+	return id
 }

@@ -287,7 +287,8 @@ func TestOddTablesAndMessages(t *testing.T) {
 	history(w, "t")
 	l := newLooker(t, w, observe)
 	batch := events.SQSEvent{Records: []events.SQSMessage{
-		{MessageId: "bad", Body: "no event"}, {MessageId: "test", Body: `{"Event":"s3:TestEvent"}`},
+		{MessageId: "bad", Body: "no event"},
+		{MessageId: "test", Body: `{"Event":"s3:TestEvent"}`},
 		{MessageId: "gone", Body: `{"v":1,"catalog":"","namespace":["db"],"table":"dropped"}`},
 		{MessageId: "elsewhere", Body: `{"v":1,"catalog":"","namespace":["db"],"table":"t"}`},
 	}}
@@ -333,8 +334,10 @@ func TestTableMadeAnewStartsAFreshLedger(t *testing.T) {
 	tbl.Commit(icebergtest.Append(ids(1)...))
 	other.state, other.items = l.state, l.items
 	other.fn = evaluate.New(evaluate.Deps{
-		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return anew.Catalog, anew.Store, nil },
-		State:   l.state, Starter: l, Now: anew.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) {
+			return anew.Catalog, anew.Store, nil
+		},
+		State: l.state, Starter: l, Now: anew.Clock.Now, Log: slog.New(slog.DiscardHandler),
 	})
 	if again := other.tell(t, "t"); len(again) > 0 {
 		t.Fatalf("to deliver again: %v", again)

@@ -72,7 +72,8 @@ func (f *Function) fold(ctx context.Context, v *view) (state.Head, []state.Shard
 		return state.Head{}, nil, err
 	}
 	head.NeedsScan = !totalsAgree(v, shards)
-	return f.saveHead(ctx, v, head, changes, shards, fresh)
+	head, err = f.saveHead(ctx, v, head, changes, fresh)
+	return head, shards, err
 }
 
 // changes walks from the current snapshot back to the one that the head item has, and reads what each added and removed. walkable is false when
@@ -326,7 +327,7 @@ func shardOf(k partitionKey) int {
 }
 
 // saveHead moves the head item, last.
-func (f *Function) saveHead(ctx context.Context, v *view, head state.Head, changes []change, shards []state.Shard, fresh bool) (state.Head, []state.Shard, error) {
+func (f *Function) saveHead(ctx context.Context, v *view, head state.Head, changes []change, fresh bool) (state.Head, error) {
 	now := f.deps.Now().UnixMilli()
 	next := head
 	next.Table, next.TableUUID, next.LookedAtMS = v.id, v.meta.TableUUID, now
@@ -346,9 +347,9 @@ func (f *Function) saveHead(ctx context.Context, v *view, head state.Head, chang
 	}
 	saved, err := f.deps.State.SaveHead(ctx, next)
 	if errors.Is(err, state.ErrConditionFailed) {
-		return state.Head{}, nil, fmt.Errorf("another look at %s was faster: %w", v.id, err)
+		return state.Head{}, fmt.Errorf("another look at %s was faster: %w", v.id, err)
 	}
-	return saved, shards, err
+	return saved, err
 }
 
 // replaceOperation is the operation of rewrites, by whomever.

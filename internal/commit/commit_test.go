@@ -1,11 +1,8 @@
 package commit
 
 import (
-	"context"
 	"fmt"
 	"testing"
-
-	"github.com/apache/iceberg-go"
 
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
@@ -86,6 +83,4 @@ func TestAppendBesideMergesWithTheSameOutputs(t *testing.T) {
 	if len(data) != 2 {
 		t.Errorf("%d live data files: want 2", len(data))
 	}
-	var _ = context.Background
-	var _ = iceberg.EntryContentData
 }

@@ -39,8 +39,6 @@ type fixture struct {
 	pinned handoff.Pinned
 	t0     *lake.Table
 	waits  []time.Duration
-	uuids  int
-	ids    uint64
 }
 
 const workLocation = "mem://work/firn"
@@ -139,8 +137,9 @@ func (x *fixture) pin(partial bool, groups ...[]string) {
 	x.check(err)
 	live := x.entries(snap.SnapshotID)
 	for i, paths := range groups {
-		g := handoff.Group{V: 1, Run: x.run, Job: maintenance.RewriteDataFiles, Index: i, OutputSpecID: meta.DefaultPartitionSpec(),
-			DataSequence: snap.SequenceNumber}
+		g := handoff.Group{
+			V: 1, Run: x.run, Job: maintenance.RewriteDataFiles, Index: i, OutputSpecID: meta.DefaultPartitionSpec(), DataSequence: snap.SequenceNumber,
+		}
 		seen := map[string]int{}
 		for _, path := range paths {
 			e := live[path]
@@ -211,7 +210,7 @@ func (x *fixture) compactTo(i int, partition map[int]any, edit func(*handoff.Gro
 			partition = e[in.Path].File.Partition()
 		}
 	}
-	_, batches := x.read(x.t0, func(path string) bool { return paths[path] })
+	batches := x.read(x.t0, func(path string) bool { return paths[path] })
 	rows := int64(0)
 	for _, b := range batches {
 		rows += b.NumRows()
@@ -321,7 +320,7 @@ func (x *fixture) live() (data, deletes []lake.Entry) {
 func (x *fixture) rows() []string {
 	x.t.Helper()
 	state := x.table.State()
-	_, batches := x.read(state, nil)
+	batches := x.read(state, nil)
 	var out []string
 	for _, b := range batches {
 		data, err := b.MarshalJSON()
@@ -336,7 +335,7 @@ func (x *fixture) rows() []string {
 	return out
 }
 
-func (x *fixture) read(state *lake.Table, wanted func(path string) bool) (*arrow.Schema, []arrow.RecordBatch) {
+func (x *fixture) read(state *lake.Table, wanted func(path string) bool) []arrow.RecordBatch {
 	x.t.Helper()
 	ctx := context.Background()
 	tbl := table.New(table.Identifier{"db", "t"}, state.Metadata, state.Pointer.MetadataLocation,
@@ -347,7 +346,7 @@ func (x *fixture) read(state *lake.Table, wanted func(path string) bool) (*arrow
 	if wanted != nil {
 		tasks = slices.DeleteFunc(tasks, func(t table.FileScanTask) bool { return !wanted(t.File.FilePath()) })
 	}
-	schema, seq, err := scan.ReadTasks(ctx, tasks)
+	_, seq, err := scan.ReadTasks(ctx, tasks)
 	x.check(err)
 	var out []arrow.RecordBatch
 	for b, err := range seq {
@@ -355,7 +354,7 @@ func (x *fixture) read(state *lake.Table, wanted func(path string) bool) (*arrow
 		b.Retain()
 		out = append(out, b)
 	}
-	return schema, out
+	return out
 }
 
 func (x *fixture) json(v any) json.RawMessage {

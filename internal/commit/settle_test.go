@@ -56,9 +56,9 @@ func (x *fixture) faulty() *faulty {
 }
 
 // ready is a fixture with a batch that is ready to commit.
-func ready(t *testing.T, opts ...icebergtest.TableOption) (*fixture, []string) {
+func ready(t *testing.T) (*fixture, []string) {
 	t.Helper()
-	x := newFixture(t, opts...)
+	x := newFixture(t)
 	paths := x.small(4)
 	before := x.rows()
 	x.pin(false, paths[:3])
@@ -103,16 +103,16 @@ var errLost = errors.New("connection reset by peer")
 
 func TestUnknownAnswers(t *testing.T) {
 	type call = func() (committer.Result, error)
-	lost := func(c call) (committer.Result, error) {
+	lost := func(c call) error {
 		if _, err := c(); err != nil {
-			return committer.Result{}, err
+			return err
 		}
-		return committer.Result{}, errLost
+		return errLost
 	}
 	t.Run("lost answer after success", func(t *testing.T) {
 		x, before := ready(t)
 		f := x.faulty()
-		f.commit = func(_ int, c call) (committer.Result, error) { return lost(c) }
+		f.commit = func(_ int, c call) (committer.Result, error) { return committer.Result{}, lost(c) }
 		out, err := x.function(nil, f).Handle(context.Background(), x.input())
 		if err != nil || out.Outcome != maintenance.Committed || f.calls != 1 {
 			t.Errorf("%+v, %v after %d calls: want committed after one", out, err, f.calls)
@@ -123,9 +123,9 @@ func TestUnknownAnswers(t *testing.T) {
 		x, before := ready(t)
 		f := x.faulty()
 		f.commit = func(_ int, c call) (committer.Result, error) {
-			r, err := lost(c)
+			err := lost(c)
 			x.table.Commit(icebergtest.Append(icebergtest.Row{1000, "z", 1.0}))
-			return r, err
+			return committer.Result{}, err
 		}
 		out, err := x.function(nil, f).Handle(context.Background(), x.input())
 		if err != nil || out.Outcome != maintenance.Committed || f.calls != 1 {

@@ -52,7 +52,9 @@ func (t *targets) read(ctx context.Context, st store.Reader, entries []lake.Entr
 		key := produce.FileOf(e.File)
 		t.mu.Lock()
 		_, seen := t.paths[key]
-		t.paths[key] = t.paths[key]
+		if !seen {
+			t.paths[key] = nil
+		}
 		t.mu.Unlock()
 		if seen {
 			continue

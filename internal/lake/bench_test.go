@@ -89,9 +89,9 @@ func BenchmarkScan100k(b *testing.B) {
 // TestScanKeepsLittle: at most 100 bytes stay for a file that was streamed and not selected.
 func TestScanKeepsLittle(t *testing.T) {
 	if testing.Short() {
-		t.Skip("makes a table of 20,000 files")
+		t.Skip("makes a table of 8,000 files")
 	}
-	const n = 20_000
+	const n = 8_000
 	st, tbl := bigTable(t, n)
 	s := newScan(t, st, tbl)
 	before := heap()

@@ -47,12 +47,13 @@ func maxOutput(n int64) benchOption {
 
 // run gives the groups another run, so that the same files can be rewritten again.
 func run(n int) benchOption {
-	return func(b *bench) {
-		id := maintenance.RunID(strings.Repeat("a", 25) + string(rune('b'+n%20)))
-		b.work = handoff.Open(b.store, b.workLocation, id)
-		for i := range b.groups {
-			b.groups[i].Run.RunID = id
-		}
+	return func(b *bench) { b.runAs(strings.Repeat("a", 25) + string(rune('b'+n%20))) }
+}
+
+func (b *bench) runAs(id string) {
+	b.work = handoff.Open(b.store, b.workLocation, maintenance.RunID(id))
+	for i := range b.groups {
+		b.groups[i].Run.RunID = maintenance.RunID(id)
 	}
 }
 

@@ -221,6 +221,21 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// TestReference: docs/policy.md is what the keys make.
+func TestReference(t *testing.T) {
+	t.Parallel()
+	const path = "../../docs/policy.md"
+	want := policy.Reference()
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is not what the keys make (%v): run go test ./internal/policy -update", path, err)
+	}
+}
+
 func toJSON(t *testing.T, text string) any {
 	t.Helper()
 	var value any

@@ -1,0 +1,295 @@
+package plan_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"firn/internal/contract"
+	"firn/internal/handoff"
+	"firn/internal/icebergtest"
+	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
+	"firn/internal/plan"
+	"firn/internal/state"
+	"firn/internal/store"
+)
+
+const workLocation = "mem://work/firn"
+
+// desk is plan over a world, with a run that holds the lease.
+type desk struct {
+	fn       *plan.Function
+	work     *store.Faults
+	leases   state.Store
+	run      maintenance.Run
+	attempts int
+}
+
+func newDesk(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table) *desk {
+	t.Helper()
+	d := &desk{work: store.NewFaults(store.NewMemory(w.Clock.Now)), leases: state.New(state.NewMemory())}
+	lease, err := d.leases.Acquire(context.Background(), tbl.ID, w.Clock.Now(), time.Hour, func(token int64) (maintenance.RunID, []byte) {
+		uuid := tbl.State().Metadata.TableUUID().String()
+		d.run = maintenance.Run{RunID: maintenance.NewRunID(uuid, 1, token), Table: tbl.ID, TableUUID: uuid, Token: token}
+		return d.run.RunID, nil
+	})
+	if err != nil || lease.RunID != d.run.RunID {
+		t.Fatal(err)
+	}
+	d.fn = plan.New(plan.Deps{
+		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
+		Work:    d.work, WorkLocation: workLocation, Leases: d.leases, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		NewAttempt: func() string {
+			d.attempts++
+			return fmt.Sprint("attempt-", d.attempts)
+		},
+	})
+	return d
+}
+
+func (d *desk) next(t *testing.T, request maintenance.Request, cursor maintenance.Cursor) maintenance.PlanOutput {
+	t.Helper()
+	out, err := d.fn.Handle(context.Background(), maintenance.PlanInput{V: contract.PayloadVersion, Run: d.run, Request: request, Cursor: cursor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (d *desk) index(t *testing.T, job maintenance.Job) handoff.Index {
+	t.Helper()
+	work := handoff.Open(d.work, workLocation, d.run.RunID)
+	var index handoff.Index
+	if err := work.Read(context.Background(), work.Index(job), &index); err != nil {
+		t.Fatal(err)
+	}
+	return index
+}
+
+func rewrite(options map[string]string, args map[string]string) maintenance.Request {
+	return maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: options, Args: args}}}
+}
+
+// smallTable has eight files in two partitions, one of them with a position delete.
+func smallTable(t *testing.T) (*icebergtest.World, *icebergtest.Table) {
+	t.Helper()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	for i := range 4 {
+		c := tbl.Commit(icebergtest.Append(icebergtest.Row{int64(i), "a", 0.5}, icebergtest.Row{int64(i), "b", 1.5}, icebergtest.Row{int64(i + 10), "b", 2.5}))
+		if i == 2 {
+			tbl.Commit(icebergtest.DeletePositions(c.DataFiles[1], 0))
+		}
+	}
+	return w, tbl
+}
+
+// TestBatchesAreHandedOutOneARound walks the loop of the state machine with partial progress.
+func TestBatchesAreHandedOutOneARound(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	d := newDesk(t, w, tbl)
+	request := rewrite(map[string]string{
+		"rewrite-all": "true", "max-file-group-input-files": "2", "partial-progress.enabled": "true", "partial-progress.max-commits": "3",
+	}, nil)
+	cursor := maintenance.Cursor{}
+	var counts []int
+	seen := map[int]bool{}
+	for {
+		out := d.next(t, request, cursor)
+		if out.Next == maintenance.NextFinish {
+			break
+		}
+		if out.Next != maintenance.NextCompact || out.Job != maintenance.RewriteDataFiles || out.Batch != len(counts) {
+			t.Fatalf("round %d: %+v", len(counts), out)
+		}
+		data, err := d.work.Get(context.Background(), handoff.Location("mem", out.Items))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
+		for _, line := range lines {
+			var item maintenance.CompactItem
+			if err := json.Unmarshal(line, &item); err != nil || item.Batch != out.Batch || seen[item.Index] {
+				t.Fatalf("item %s: %v", line, err)
+			}
+			seen[item.Index] = true
+		}
+		if len(lines) != out.ItemCount {
+			t.Errorf("%d items, said %d", len(lines), out.ItemCount)
+		}
+		counts = append(counts, len(lines))
+		// The batch commits, else max-failed-commits would end the loop.
+		work := handoff.Open(d.work, workLocation, d.run.RunID)
+		if _, err := work.WriteOnce(context.Background(), work.Commit(out.Job, out.Batch),
+			&handoff.CommitResult{V: contract.PayloadVersion, Outcome: maintenance.Committed}); err != nil {
+			t.Fatal(err)
+		}
+		cursor = out.Cursor
+	}
+	if !cmp.Equal(counts, []int{2, 2}) {
+		t.Errorf("batches of %v groups, want [2 2]: ceil(4/3) a commit", counts)
+	}
+}
+
+// TestGroupsCarryEntriesAndDeletes checks what later steps need and read nowhere else.
+func TestGroupsCarryEntriesAndDeletes(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	d := newDesk(t, w, tbl)
+	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	index := d.index(t, maintenance.RewriteDataFiles)
+	inputs, withDeletes := 0, 0
+	for _, location := range index.Groups {
+		var group handoff.Group
+		if err := handoff.Open(d.work, workLocation, d.run.RunID).Read(context.Background(), location, &group); err != nil {
+			t.Fatal(err)
+		}
+		head := tbl.State().Metadata.CurrentSnapshot()
+		if group.DataSequence != head.SequenceNumber || !strings.HasSuffix(group.OutputLocation, "/db/t/data") {
+			t.Errorf("group %+v", group)
+		}
+		for _, in := range group.Inputs {
+			inputs++
+			if len(in.File) == 0 || in.DataSequence == 0 {
+				t.Errorf("input %s has no entry or sequence number", in.Path)
+			}
+			if len(in.Deletes) > 0 {
+				withDeletes++
+			}
+		}
+	}
+	if len(index.Groups) != 2 || inputs != 8 || withDeletes != 1 {
+		t.Errorf("%d groups, %d inputs, %d with deletes: want 2, 8 and 1", len(index.Groups), inputs, withDeletes)
+	}
+}
+
+// TestSecondCallReturnsTheFirstPlan: a retry, also after another commit, changes nothing.
+func TestSecondCallReturnsTheFirstPlan(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	d := newDesk(t, w, tbl)
+	request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+	first := d.next(t, request, maintenance.Cursor{})
+	tbl.Commit(icebergtest.Append(icebergtest.Row{int64(99), "a", 0.5}))
+	if diff := cmp.Diff(first, d.next(t, request, maintenance.Cursor{})); diff != "" {
+		t.Errorf("the second plan differs:\n%s", diff)
+	}
+}
+
+// TestCrashAtEveryWrite stops the attempt after each write in turn; the next attempt makes a whole plan.
+func TestCrashAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	for n := 0; ; n++ {
+		w, tbl := smallTable(t)
+		d := newDesk(t, w, tbl)
+		request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+		d.work.Add(store.CrashAfter(n))
+		_, err := d.fn.Handle(context.Background(), maintenance.PlanInput{V: contract.PayloadVersion, Run: d.run, Request: request})
+		d.work.Reset()
+		out := d.next(t, request, maintenance.Cursor{})
+		if out.Next != maintenance.NextCompact || out.ItemCount != 2 {
+			t.Fatalf("after a crash at write %d: %+v", n, out)
+		}
+		if err == nil {
+			if n < 4 {
+				t.Fatalf("only %d writes were stopped", n)
+			}
+			return
+		}
+	}
+}
+
+func TestRefusalsAndNothingToDo(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		request maintenance.JobRequest
+		change  func(*icebergtest.Table)
+		outcome maintenance.Outcome
+		reason  string
+	}{
+		"unknown option":      {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"min-input-file": "2"}}, nil, maintenance.Refused, "min-input-files"},
+		"value out of range":  {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"delete-ratio-threshold": "1.5"}}, nil, maintenance.Refused, "delete-ratio-threshold"},
+		"unknown column":      {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
+		"unknown branch":      {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
+		"sort is not built":   {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "id"}}, nil, maintenance.Refused, "not built"},
+		"manifests not built": {maintenance.JobRequest{Job: maintenance.RewriteManifests}, nil, maintenance.Refused, "not built"},
+		"few files":           {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},
+		"retain nothing":      {maintenance.JobRequest{Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "0"}}, nil, maintenance.Refused, "retain_last"},
+		"not its own files": {
+			maintenance.JobRequest{Job: maintenance.ExpireSnapshots},
+			func(tbl *icebergtest.Table) { tbl.SetProperty("gc.enabled", "false") }, maintenance.Refused, "gc.enabled",
+		},
+		"orphans of yesterday": {maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles, Args: map[string]string{"older_than": "2026-11-01 00:00:00"}}, nil, maintenance.Refused, "24"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, tbl := smallTable(t)
+			if test.change != nil {
+				test.change(tbl)
+			}
+			d := newDesk(t, w, tbl)
+			out := d.next(t, maintenance.Request{Jobs: []maintenance.JobRequest{test.request}}, maintenance.Cursor{})
+			index := d.index(t, test.request.Job)
+			if out.Next != maintenance.NextFinish || index.Outcome != test.outcome || !strings.Contains(index.Reason, test.reason) {
+				t.Errorf("next %s, outcome %s: %s; want %s and %q", out.Next, index.Outcome, index.Reason, test.outcome, test.reason)
+			}
+		})
+	}
+}
+
+func TestFaultyFilesRefuseTheirGroupOnly(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"), icebergtest.Version(3))
+	c := tbl.Commit(icebergtest.Append(icebergtest.Row{int64(1), "a", 0.5}, icebergtest.Row{int64(2), "b", 1.5}))
+	tbl.Commit(icebergtest.DeleteVector(c.DataFiles[0], 0))
+	tbl.Commit(icebergtest.DeleteVectorBeside(c.DataFiles[0], 0))
+	d := newDesk(t, w, tbl)
+	out := d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	if out.Next != maintenance.NextCompact || out.ItemCount != 1 {
+		t.Errorf("next %+v: want the sound group only", out)
+	}
+	if detail := string(d.index(t, maintenance.RewriteDataFiles).Detail); !strings.Contains(detail, c.DataFiles[0]) {
+		t.Errorf("detail %s does not name the file with two vectors", detail)
+	}
+}
+
+func TestLostLeaseEndsTheRun(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	d := newDesk(t, w, tbl)
+	if _, err := d.leases.Release(context.Background(), tbl.ID, d.run.Token); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.fn.Handle(context.Background(), maintenance.PlanInput{V: contract.PayloadVersion, Run: d.run})
+	if !errors.Is(err, state.ErrLeaseLost) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestDryRunHandsOutNothingToRewrite(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	d := newDesk(t, w, tbl)
+	request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+	request.DryRun = true
+	if out := d.next(t, request, maintenance.Cursor{}); out.Next != maintenance.NextFinish {
+		t.Errorf("next %+v", out)
+	}
+	index := d.index(t, maintenance.RewriteDataFiles)
+	var summary plan.DataFilesSummary
+	if err := json.Unmarshal(index.Detail, &summary); err != nil || summary.Files != 8 || summary.Groups != 2 || len(index.Groups) != 0 {
+		t.Errorf("summary %+v, %v, groups %v", summary, err, index.Groups)
+	}
+}

@@ -320,7 +320,14 @@ func (x *fixture) live() (data, deletes []lake.Entry) {
 func (x *fixture) rows() []string {
 	x.t.Helper()
 	state := x.table.State()
-	batches := x.read(state, nil)
+	out := x.texts(x.read(state, nil))
+	sort.Strings(out)
+	return out
+}
+
+// texts spells rows as JSON.
+func (x *fixture) texts(batches []arrow.RecordBatch) []string {
+	x.t.Helper()
 	var out []string
 	for _, b := range batches {
 		data, err := b.MarshalJSON()
@@ -331,7 +338,6 @@ func (x *fixture) rows() []string {
 			out = append(out, string(r))
 		}
 	}
-	sort.Strings(out)
 	return out
 }
 

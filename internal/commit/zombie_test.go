@@ -1,0 +1,129 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sort"
+	"testing"
+	"time"
+
+	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
+	"firn/internal/lake/committer"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+	"firn/internal/sweep"
+)
+
+// freezer stops before and after each call of a committer, one of which lets the run's sweep happen.
+type freezer struct {
+	committer.Committer
+	at, n int
+	sweep func()
+}
+
+func (f *freezer) point() {
+	if f.n == f.at {
+		f.sweep()
+	}
+	f.n++
+}
+
+func (f *freezer) Head(ctx context.Context, id maintenance.TableID) (*lake.Table, error) {
+	f.point()
+	return f.Committer.Head(ctx, id)
+}
+
+func (f *freezer) Commit(ctx context.Context, base *lake.Table, c committer.Change) (committer.Result, error) {
+	f.point()
+	r, err := f.Committer.Commit(ctx, base, c)
+	f.point()
+	return r, err
+}
+
+// TestZombieAndSweep freezes a commit at each of its steps in turn, lets the run's sweep close the logs and delete what it may, and thaws it. On no
+// catalog a live file is deleted or a row lost, and a later execution of commit agrees.
+func TestZombieAndSweep(t *testing.T) {
+	for _, kind := range []string{"memory", "sqlite", "service"} {
+		t.Run(kind, func(t *testing.T) {
+			for at := 0; ; at++ {
+				x, before := ready(t)
+				cat := x.catalog(kind)
+				c, err := committer.New(cat, x.world.Store, committer.Options{Now: x.world.Clock.Now})
+				x.check(err)
+				if kind == "service" {
+					c = &served{Committer: c}
+				}
+				f := &freezer{Committer: c, at: at, sweep: func() { x.sweepRun(cat) }}
+				out, err := x.function(nil, f).Handle(context.Background(), x.input())
+				if f.n <= at {
+					break
+				}
+				landed := err == nil && out.Outcome == maintenance.Committed
+				if !landed && !errors.Is(err, ErrAbandoned) {
+					t.Errorf("frozen at %d: %+v, %v: want committed or abandoned", at, out, err)
+				}
+				x.whole(cat, before)
+				again, err := x.function(nil, c).Handle(context.Background(), x.input())
+				if landed && (err != nil || again.Outcome != maintenance.Committed) || !landed && !errors.Is(err, ErrAbandoned) {
+					t.Errorf("frozen at %d, then again: %+v, %v: the first execution said %+v", at, again, err, out)
+				}
+				x.sweepRun(cat)
+				x.whole(cat, before)
+			}
+		})
+	}
+}
+
+// catalog is a catalog of that kind with the fixture's table.
+func (x *fixture) catalog(kind string) catalogs.Catalog {
+	x.t.Helper()
+	if kind != "sqlite" {
+		return x.world.Catalog
+	}
+	uri := "sqlite:///" + filepath.Join(x.t.TempDir(), fmt.Sprint("catalog-", time.Now().UnixNano(), ".db"))
+	cat, err := catalogs.Open(context.Background(), "", map[string]string{"type": "sql", "uri": uri, "warehouse": "s3://world"})
+	x.check(err)
+	x.check(cat.(catalogs.Registrar).Register(context.Background(), x.table.ID, x.table.Pointer().MetadataLocation))
+	return cat
+}
+
+// sweepRun does what the state machine does at the end of every run.
+func (x *fixture) sweepRun(cat catalogs.Catalog) {
+	x.t.Helper()
+	fn := sweep.New(sweep.Deps{
+		Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return cat, x.world.Store, nil },
+		Work:    x.world.Store, WorkLocation: workLocation, Now: x.world.Clock.Now,
+		Sleep:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
+		NewAttempt: func() string { return fmt.Sprint(time.Now().UnixNano()) }, Log: slog.New(slog.DiscardHandler),
+	})
+	_, err := fn.Handle(context.Background(), maintenance.SweepInput{V: 1, Step: maintenance.SweepAbandon, Run: x.run})
+	x.check(err)
+}
+
+// whole wants every live file of the head to exist and the rows to be as before.
+func (x *fixture) whole(cat catalogs.Catalog, before []string) {
+	x.t.Helper()
+	ctx := context.Background()
+	state, err := lake.Load(ctx, cat, x.world.Store, x.table.ID)
+	x.check(err)
+	manifests, err := lake.Manifests(ctx, x.world.Store, state.Metadata.CurrentSnapshot())
+	x.check(err)
+	for _, m := range manifests {
+		for e, err := range lake.Entries(ctx, x.world.Store, m, lake.EntryOptions{}) {
+			x.check(err)
+			if _, err := x.world.Store.Head(ctx, e.File.FilePath()); err != nil {
+				x.t.Errorf("live file: %v", err)
+			}
+		}
+	}
+	after := x.texts(x.read(state, nil))
+	sort.Strings(after)
+	if !slices.Equal(before, after) {
+		x.t.Errorf("rows changed:\n before %q\n after  %q", before, after)
+	}
+}

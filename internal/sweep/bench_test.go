@@ -126,3 +126,64 @@ func memoryMB(b *testing.B, field string) float64 {
 	}
 	return 0
 }
+
+// history answers for manifest lists that do not exist with one and the same list.
+type history struct {
+	store.Full
+	list []byte
+}
+
+func (h history) Get(ctx context.Context, location string) ([]byte, error) {
+	if strings.Contains(location, "/old-snap-") {
+		return h.list, nil
+	}
+	return h.Full.Get(ctx, location)
+}
+
+// historyLength is the number of snapshots of the fault case.
+const historyLength = 200_000
+
+// BenchmarkA23LongHistory finds the files of 200,000 expired snapshots that share their manifests: each manifest is read once. It reports memory
+// as BenchmarkOrphans does.
+func BenchmarkA23LongHistory(b *testing.B) {
+	w := icebergtest.NewWorld(b)
+	tbl := w.NewTable("db.t")
+	for i := range 20 {
+		tbl.Commit(icebergtest.Append(icebergtest.Row{i, "a", 0.5}))
+	}
+	doomed := tbl.State().Metadata.CurrentSnapshot()
+	ctx := context.Background()
+	list, err := w.Store.Get(ctx, doomed.ManifestList)
+	if err != nil {
+		b.Fatal(err)
+	}
+	expired := handoff.Expired{}
+	for i := range historyLength {
+		expired.SnapshotIDs = append(expired.SnapshotIDs, int64(i+1))
+		expired.ManifestLists = append(expired.ManifestLists, fmt.Sprintf("s3://world/db/t/metadata/old-snap-%019d-1-ae4da88a.avro", i))
+	}
+	for b.Loop() {
+		location, local := "file://"+b.TempDir(), store.NewLocal()
+		run := maintenance.Run{RunID: maintenance.NewRunID("x", 1, int64(b.N)), Table: tbl.ID, TableUUID: tbl.State().Metadata.TableUUID().String()}
+		f := sweep.New(sweep.Deps{
+			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return w.Catalog, history{w.Store, list}, nil },
+			Work:    local, WorkLocation: location, Now: w.Clock.Now, NewAttempt: func() string { return "a" }, Log: slog.New(slog.DiscardHandler),
+		})
+		work, job := handoff.Open(local, location, run.RunID), maintenance.ExpireSnapshots
+		_, err := work.WriteOnce(ctx, work.Index(job), &handoff.Index{V: 1, Run: run, Job: job})
+		if err == nil {
+			_, err = work.WriteOnce(ctx, work.Commit(job, 0), &handoff.CommitResult{V: 1, Outcome: maintenance.Committed, Expired: &expired})
+		}
+		if err == nil {
+			_, err = f.Handle(ctx, maintenance.SweepInput{V: 1, Step: maintenance.SweepReach, Run: run, Job: job})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		s, err := work.SweepSummary(ctx, job, 0)
+		if err != nil || s.Candidates != historyLength || s.Manifests != 20 {
+			b.Fatalf("%d candidates, %d manifests read: %v", s.Candidates, s.Manifests, err)
+		}
+	}
+	b.ReportMetric(memoryMB(b, "VmHWM"), "MB-peak")
+}

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// DefaultConcurrency is how many lists or manifests are read at once. A manifest of 8 MiB decodes in place: eight of them stay under 100 MiB.
+	// DefaultConcurrency is how many manifests are read at once. A manifest of 8 MiB decodes in place: eight of them stay under 100 MiB.
 	DefaultConcurrency = 8
+	// listConcurrency is how many manifest lists are read at once: they are small, and an expiry after a long time has very many.
+	listConcurrency = 16
 	// listChunk is how many manifest lists are read before their new manifests are: it bounds the manifests held in memory.
 	listChunk = 64
 )
@@ -32,7 +34,7 @@ type Counts struct {
 type Walk struct {
 	// Store reads the files.
 	Store store.Reader
-	// Concurrency bounds parallel reads; 0 means DefaultConcurrency.
+	// Concurrency bounds parallel reads of manifests; 0 means DefaultConcurrency.
 	Concurrency int
 	// Skip is asked when a list or manifest cannot be read: nil means that the walk goes on without it, an error ends the walk. Without Skip
 	// every error ends it. It may be called concurrently.
@@ -104,7 +106,7 @@ func (w *Walk) Snapshots(ctx context.Context, snapshots []table.Snapshot, depth 
 // readLists reads lists in parallel and returns the manifests met for the first time.
 func (w *Walk) readLists(ctx context.Context, snapshots []table.Snapshot, sink Sink) ([]iceberg.ManifestFile, error) {
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(w.limit())
+	group.SetLimit(listConcurrency)
 	var mu sync.Mutex
 	var fresh []iceberg.ManifestFile
 	for i := range snapshots {
@@ -151,6 +153,11 @@ func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestF
 	manifests, err := peek.ManifestList(ctx, w.Store, s.ManifestList)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %d: %w", s.SnapshotID, err)
+	}
+	// A list that lost all behind its header reads as an empty one.
+	if s.Summary != nil && len(manifests) == 0 && s.Summary.Properties.GetInt64("total-data-files", 0) > 0 {
+		return nil, fmt.Errorf("read snapshot %d: the manifest list %s is empty, and the snapshot has data files: %w", s.SnapshotID, s.ManifestList,
+			peek.ErrTableFault)
 	}
 	return manifests, nil
 }

@@ -28,7 +28,7 @@ func TestSQLiteConforms(t *testing.T) {
 	t.Parallel()
 	catalogtest.Run(t, func(t *testing.T) catalogtest.World {
 		file := t.TempDir() + "/catalog.db"
-		inner := openSQLite(t, "c", file)
+		inner := openSQLite(t, file)
 		cat, arm := catalogtest.Disturb(inner)
 		return catalogtest.World{Catalog: cat, Store: memoryStore(), Root: "mem://lake/db", Arm: arm, Drop: dropRow("sqlite", file)}
 	})

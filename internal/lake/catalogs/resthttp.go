@@ -222,7 +222,7 @@ func serviceMessage(status string, body []byte) string {
 func escapeSegment(text string) string {
 	const hexDigits = "0123456789ABCDEF"
 	var b strings.Builder
-	for i := 0; i < len(text); i++ {
+	for i := range len(text) {
 		c := text[i]
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0 {
 			b.WriteByte(c)

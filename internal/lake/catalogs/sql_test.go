@@ -16,9 +16,9 @@ import (
 )
 
 // openSQLite opens a catalog on the file and closes it with the test.
-func openSQLite(t *testing.T, name, file string) *catalogs.SQL {
+func openSQLite(t *testing.T, file string) *catalogs.SQL {
 	t.Helper()
-	cat, err := catalogs.OpenSQL(name, map[string]string{"uri": "sqlite:///" + file})
+	cat, err := catalogs.OpenSQL("c", map[string]string{"uri": "sqlite:///" + file})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestSQLURIForms(t *testing.T) {
 
 func TestSQLMissingDatabaseIsNotCreatedByReading(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "typo.db")
-	cat := openSQLite(t, "c", file)
+	cat := openSQLite(t, file)
 	if _, err := cat.Load(t.Context(), table("n", "t")); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("load: got %v, want an error that names the file", err)
 	}
@@ -110,7 +110,7 @@ func TestSQLSchemasOfOthers(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			cat := openSQLite(t, "c", file)
+			cat := openSQLite(t, file)
 			pointer, err := cat.Load(t.Context(), maintenance.TableID{Namespace: maintenance.NewNamespace("a", "b"), Name: "t"})
 			if err != nil || pointer.MetadataLocation != "/1.json" {
 				t.Errorf("load a.b.t: got %+v, %v", pointer, err)
@@ -148,7 +148,7 @@ func TestSQLSchemasOfOthers(t *testing.T) {
 
 func TestSQLListsOverPages(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cat.db")
-	cat := openSQLite(t, "c", file)
+	cat := openSQLite(t, file)
 	if err := cat.Register(t.Context(), table("a", "first"), "/m.json"); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestSQLReadOnlyDatabaseRefuses(t *testing.T) {
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "cat.db")
-	cat := openSQLite(t, "c", file)
+	cat := openSQLite(t, file)
 	if err := cat.Register(t.Context(), table("n", "t"), "/1.json"); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestSQLReadOnlyDatabaseRefuses(t *testing.T) {
 	if err := os.Chmod(file, 0o400); err != nil {
 		t.Fatal(err)
 	}
-	again := openSQLite(t, "c", file)
+	again := openSQLite(t, file)
 	if err := again.Swap(t.Context(), table("n", "t"), catalogs.Pointer{MetadataLocation: "/1.json"}, "/2.json"); !errors.Is(err, catalogs.ErrRefused) {
 		t.Errorf("swap: got %v, want ErrRefused", err)
 	}
@@ -209,7 +209,7 @@ func TestSQLReadOnlyDatabaseRefuses(t *testing.T) {
 // TestSQLLockedDatabaseIsUnknown holds the write lock beyond a caller's patience.
 func TestSQLLockedDatabaseIsUnknown(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cat.db")
-	cat := openSQLite(t, "c", file)
+	cat := openSQLite(t, file)
 	if err := cat.Register(t.Context(), table("n", "t"), "/1.json"); err != nil {
 		t.Fatal(err)
 	}

@@ -110,11 +110,11 @@ func (w *world) head(t *testing.T) *lake.Table {
 	return head
 }
 
-// set is a change of one property, under the requirement that the table is the base's.
-func set(base *lake.Table, key, value string) committer.Change {
+// set is a change of property k, under the requirement that the table is the base's.
+func set(base *lake.Table, value string) committer.Change {
 	return committer.Change{
 		Requirements: []table.Requirement{table.AssertTableUUID(base.Metadata.TableUUID())},
-		Updates:      []table.Update{table.NewSetPropertiesUpdate(iceberg.Properties{key: value})},
+		Updates:      []table.Update{table.NewSetPropertiesUpdate(iceberg.Properties{"k": value})},
 	}
 }
 
@@ -193,7 +193,7 @@ func TestCommitKeepsWhatItDoesNotTouch(t *testing.T) {
 func TestCommitWithoutSnapshotTakesTheClock(t *testing.T) {
 	w := newWorld(t, foreign, "v4.metadata.json")
 	base := w.head(t)
-	result, err := w.com.Commit(t.Context(), base, set(base, "k", "v"))
+	result, err := w.com.Commit(t.Context(), base, set(base, "v"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestCommitWithoutSnapshotTakesTheClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	base = w.head(t)
-	if result, err = com.Commit(t.Context(), base, set(base, "k", "w")); err != nil {
+	if result, err = com.Commit(t.Context(), base, set(base, "w")); err != nil {
 		t.Fatal(err)
 	}
 	if got := result.Table.Metadata.LastUpdatedMillis(); got != clock.UnixMilli() {
@@ -239,7 +239,7 @@ func TestMetadataFileNames(t *testing.T) {
 			}
 			w := newWorld(t, text, test.current)
 			base := w.head(t)
-			result, err := w.com.Commit(t.Context(), base, set(base, "k", "v"))
+			result, err := w.com.Commit(t.Context(), base, set(base, "v"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -261,7 +261,7 @@ func TestMetadataFileNames(t *testing.T) {
 	t.Run("unknown codec", func(t *testing.T) {
 		w := newWorld(t, strings.Replace(foreign, `"owner":"ann"`, `"write.metadata.compression-codec":"brotli"`, 1), "v1.metadata.json")
 		base := w.head(t)
-		if _, err := w.com.Commit(t.Context(), base, set(base, "k", "v")); !errors.Is(err, catalogs.ErrRefused) || !strings.Contains(err.Error(), "brotli") {
+		if _, err := w.com.Commit(t.Context(), base, set(base, "v")); !errors.Is(err, catalogs.ErrRefused) || !strings.Contains(err.Error(), "brotli") {
 			t.Errorf("got %v, want ErrRefused that names the codec", err)
 		}
 	})
@@ -276,7 +276,7 @@ func TestMetadataLogIsTrimmed(t *testing.T) {
 			for i := range 4 {
 				base := w.head(t)
 				written = append(written, base.Pointer.MetadataLocation)
-				result, err := w.com.Commit(t.Context(), base, set(base, "k", fmt.Sprint(i)))
+				result, err := w.com.Commit(t.Context(), base, set(base, fmt.Sprint(i)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -308,7 +308,7 @@ func TestFailedRequirementIsConflictAndWritesNothing(t *testing.T) {
 		"uuid": table.AssertTableUUID(uuid.UUID{1}), "ref": table.AssertRefSnapshotID("main", &one), "new ref": table.AssertRefSnapshotID("audit", nil),
 		"schema": table.AssertCurrentSchemaID(0), "create": table.AssertCreate(),
 	} {
-		change := set(base, "k", "v")
+		change := set(base, "v")
 		change.Requirements = append(change.Requirements, r)
 		if _, err := w.com.Commit(t.Context(), base, change); !errors.Is(err, catalogs.ErrConflict) {
 			t.Errorf("%s: got %v, want ErrConflict", name, err)
@@ -373,24 +373,24 @@ func TestEndsOfTheSwap(t *testing.T) {
 func TestStaleBase(t *testing.T) {
 	w := newWorld(t, foreign, "00001-x.metadata.json")
 	base := w.head(t)
-	if _, err := w.com.Commit(t.Context(), base, set(base, "k", "first")); err != nil {
+	if _, err := w.com.Commit(t.Context(), base, set(base, "first")); err != nil {
 		t.Fatal(err)
 	}
-	result, err := w.com.Commit(t.Context(), base, set(base, "k", "second"))
+	result, err := w.com.Commit(t.Context(), base, set(base, "second"))
 	if !errors.Is(err, catalogs.ErrConflict) || len(result.Unneeded) != 1 {
 		t.Errorf("stale base: got %v, unneeded %v", err, result.Unneeded)
 	}
 	if _, _, err := w.store.Delete(t.Context(), []string{base.Pointer.MetadataLocation}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.com.Commit(t.Context(), base, set(base, "k", "third")); !errors.Is(err, catalogs.ErrConflict) {
+	if _, err := w.com.Commit(t.Context(), base, set(base, "third")); !errors.Is(err, catalogs.ErrConflict) {
 		t.Errorf("stale base whose file was trimmed: got %v, want ErrConflict", err)
 	}
 	head := w.head(t)
 	if _, _, err := w.store.Delete(t.Context(), []string{head.Pointer.MetadataLocation}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.com.Commit(t.Context(), head, set(head, "k", "fourth")); !errors.Is(err, catalogs.ErrRefused) {
+	if _, err := w.com.Commit(t.Context(), head, set(head, "fourth")); !errors.Is(err, catalogs.ErrRefused) {
 		t.Errorf("head whose file is missing: got %v, want ErrRefused", err)
 	}
 	if got := head.Metadata.Properties()["k"]; got != "first" {
@@ -417,7 +417,7 @@ func TestMetadataFileCannotBeWritten(t *testing.T) {
 	}
 	base := w.head(t)
 	st.put = func(context.Context, string, []byte, store.WriteOptions) error { return store.ErrTransient }
-	result, err := com.Commit(t.Context(), base, set(base, "k", "v"))
+	result, err := com.Commit(t.Context(), base, set(base, "v"))
 	if !errors.Is(err, catalogs.ErrRefused) || !errors.Is(err, store.ErrTransient) || len(result.Unneeded) != 1 {
 		t.Errorf("refused write: got %v, unneeded %v", err, result.Unneeded)
 	}
@@ -434,7 +434,7 @@ func TestMetadataFileCannotBeWritten(t *testing.T) {
 		}
 		return w.store.Put(ctx, location, data, opts)
 	}
-	if _, err := com.Commit(t.Context(), base, set(base, "k", "v")); err != nil {
+	if _, err := com.Commit(t.Context(), base, set(base, "v")); err != nil {
 		t.Errorf("own first try: %v", err)
 	}
 	// A file of somebody else under our name is never overwritten.
@@ -442,7 +442,7 @@ func TestMetadataFileCannotBeWritten(t *testing.T) {
 		return errors.Join(w.store.Put(ctx, location, []byte("theirs"), opts), store.ErrExists)
 	}
 	base = w.head(t)
-	if _, err := com.Commit(t.Context(), base, set(base, "k", "w")); !errors.Is(err, catalogs.ErrRefused) {
+	if _, err := com.Commit(t.Context(), base, set(base, "w")); !errors.Is(err, catalogs.ErrRefused) {
 		t.Errorf("somebody else's file: got %v", err)
 	}
 }

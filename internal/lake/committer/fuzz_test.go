@@ -40,7 +40,7 @@ func FuzzForeignMetadata(f *testing.F) {
 			t.Fatal(err)
 		}
 		base := &lake.Table{ID: tableID, Pointer: ptr, Metadata: meta}
-		result, err := com.Commit(t.Context(), base, set(base, "k", "v"))
+		result, err := com.Commit(t.Context(), base, set(base, "v"))
 		if err != nil {
 			if !errors.Is(err, catalogs.ErrRefused) {
 				t.Errorf("commit: got %v, want ErrRefused", err)

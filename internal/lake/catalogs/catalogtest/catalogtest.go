@@ -214,12 +214,12 @@ func (d *disturbedCatalog) Swap(ctx context.Context, id maintenance.TableID, bas
 	fault := d.armed
 	d.armed = ""
 	d.mu.Unlock()
-	switch {
-	case fault == Unavailable:
+	switch fault {
+	case Unavailable:
 		return errCut
-	case fault == Forbidden:
+	case Forbidden:
 		return fmt.Errorf("permission denied: %w", catalogs.ErrRefused)
-	case fault == "":
+	case "":
 		return d.swapper.Swap(ctx, id, base, location)
 	}
 	if err := d.swapper.Swap(ctx, id, base, location); err != nil {

@@ -155,6 +155,48 @@ func TestA101Budget(t *testing.T) {
 	}
 }
 
+// TestA103TriggersAndPlanAgree: what makes an automatic run due is what its planner selects, at every threshold of the policy.
+func TestA103TriggersAndPlanAgree(t *testing.T) {
+	t.Parallel()
+	for threshold := 1; threshold <= 6; threshold++ {
+		p := policyOf(t, map[string]string{"rewrite_data_files.trigger.delete-files": fmt.Sprint(threshold)})
+		in := busy(part(func(f *decide.PartitionFacts) { f.DataFiles, f.PositionDeleteFiles, f.SmallFiles = 1, 4, 0 }))
+		due := dueOf(decide.Due(in, p), maintenance.RewriteDataFiles).Due
+		opts, err := decide.ParseDataFilesOptions(decide.BinPack, p.Request(maintenance.RewriteDataFiles).Options, decide.TableFacts{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts.RequireGain = true
+		plan, err := decide.DataFiles(stream([]maintenance.FileStats{{Path: "f", SizeBytes: 500 * mib, RecordCount: 100, DeleteFiles: 4}}), opts)
+		if err != nil || due != (len(plan.Groups) == 1) || due != (threshold <= 4) {
+			t.Errorf("threshold %d: due %v, %d groups, %v", threshold, due, len(plan.Groups), err)
+		}
+	}
+}
+
+// TestTriggersFollowThePlanner: a planner's threshold that somebody raised raises the trigger with it.
+func TestTriggersFollowThePlanner(t *testing.T) {
+	t.Parallel()
+	in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles, p.EqualityDeleteFiles, p.DeletedRows = 150, 8, 400 }))
+	for option, want := range map[string]bool{
+		"min-input-files=150": true, "min-input-files=151": false,
+		"delete-file-threshold=8": true, "delete-file-threshold=9": false,
+		"delete-ratio-threshold=0.4": true, "delete-ratio-threshold=0.41": false,
+	} {
+		values := map[string]string{}
+		for _, off := range []string{"small-files", "small-files-aged", "delete-files", "deleted-ratio"} {
+			values["rewrite_data_files.trigger."+off] = "0"
+		}
+		name, value, _ := strings.Cut(option, "=")
+		values["rewrite_data_files."+name] = value
+		trigger := map[string]string{"min-input-files": "small-files", "delete-file-threshold": "delete-files", "delete-ratio-threshold": "deleted-ratio"}[name]
+		delete(values, "rewrite_data_files.trigger."+trigger)
+		if d := dueOf(decide.Due(in, policyOf(t, values)), maintenance.RewriteDataFiles); d.Due != want {
+			t.Errorf("%s: due %v: %s", option, d.Due, d.Reason)
+		}
+	}
+}
+
 // TestA103BelowTheThreshold: a big file with one position and one equality delete asks for nothing.
 func TestA103BelowTheThreshold(t *testing.T) {
 	t.Parallel()

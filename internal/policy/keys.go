@@ -88,8 +88,8 @@ func dataFilesKeys() []Key {
 	}
 	keys = append(keys, sizeKeys("write.target-file-size-bytes", "536870912")...)
 	keys = append(keys,
-		Key{Name: "delete-file-threshold", Kind: KindWhole, Default: "2147483647", Option: "=", Glue: "1", Note: "this many delete files make a file a candidate"},
-		Key{Name: "delete-ratio-threshold", Kind: KindRatio, Default: "0.3", High: 1, Option: "=", Note: "this share of deleted rows makes a file a candidate"},
+		Key{Name: "delete-file-threshold", Kind: KindWhole, Option: "=", Note: "this many delete files make a file a candidate; trigger.delete-files when empty"},
+		Key{Name: "delete-ratio-threshold", Kind: KindRatio, High: 1, Option: "=", Note: "this share of deleted rows makes a file a candidate; trigger.deleted-ratio when empty"},
 		Key{Name: "max-files-to-rewrite", Kind: KindWhole, Low: 1, Option: "=", Note: "cap for one run; none when empty"},
 		Key{Name: "use-starting-sequence-number", Kind: KindFlag, Default: "true", Option: "=", Note: "outputs carry the pinned snapshot's sequence number"},
 		Key{Name: "partial-progress.max-failed-commits", Kind: KindWhole, Option: "=", Note: "more failures fail the run; max-commits when empty"},

@@ -138,8 +138,30 @@ type Triggers struct {
 	OrphansInterval time.Duration
 }
 
-// Triggers reads the triggers.
+// Triggers reads the triggers. Where a layer set a threshold of the planner that is higher, the trigger is raised to it: to start a run that the
+// planner will find nothing for helps nobody.
 func (p Policy) Triggers() Triggers {
+	t := p.triggers()
+	if least := p.whole("rewrite_data_files.min-input-files"); p.isSet("rewrite_data_files.min-input-files") {
+		t.SmallFiles, t.SmallFilesAged = raise(t.SmallFiles, least), raise(t.SmallFilesAged, least)
+	}
+	t.DeleteFiles = raise(t.DeleteFiles, p.whole("rewrite_data_files.delete-file-threshold"))
+	t.DeletedRatio = raise(t.DeletedRatio, p.ratio("rewrite_data_files.delete-ratio-threshold"))
+	return t
+}
+
+// raise leaves a trigger that is off off.
+func raise[T int64 | float64](trigger, least T) T {
+	if trigger == 0 {
+		return 0
+	}
+	return max(trigger, least)
+}
+
+// isSet reports whether a layer set the key.
+func (p Policy) isSet(name string) bool { return p.settings[name].Source != sourceBuiltIn }
+
+func (p Policy) triggers() Triggers {
 	return Triggers{
 		SmallFiles:          p.whole("rewrite_data_files.trigger.small-files"),
 		SmallFilesAged:      p.whole("rewrite_data_files.trigger.small-files-aged"),
@@ -175,7 +197,8 @@ func (p Policy) Expiry() Expiry {
 }
 
 // Request is the request of an automatic run for one job: what some layer set, under the names of Spark's arguments and options. Built-in
-// defaults are left out; they are the procedure's own. An orphan search that is not enabled is a dry run.
+// defaults are left out; they are the procedure's own. Thresholds of rewrite_data_files that nobody set follow the triggers. An orphan search that
+// is not enabled is a dry run.
 func (p Policy) Request(job maintenance.Job) maintenance.JobRequest {
 	r := maintenance.JobRequest{Job: job, Args: map[string]string{}, Options: map[string]string{}}
 	for _, k := range Keys() {
@@ -192,10 +215,34 @@ func (p Policy) Request(job maintenance.Job) maintenance.JobRequest {
 			r.Args[k.Argument] = s.Value
 		}
 	}
-	if job == maintenance.RemoveOrphanFiles && !p.Enabled(job) {
+	switch {
+	case job == maintenance.RewriteDataFiles:
+		p.align(r.Options)
+	case job == maintenance.RemoveOrphanFiles && !p.Enabled(job):
 		r.Args["dry_run"] = "true"
 	}
 	return r
+}
+
+// align sets options that no layer set so that a run does something about what triggered it: a trigger at five delete files would start a run in
+// vain again and again if the planner's own threshold were off.
+func (p Policy) align(options map[string]string) {
+	t := p.Triggers()
+	if _, set := options["delete-file-threshold"]; !set && t.DeleteFiles > 0 {
+		options["delete-file-threshold"] = strconv.FormatInt(t.DeleteFiles, 10)
+	}
+	if _, set := options["delete-ratio-threshold"]; !set && t.DeletedRatio > 0 {
+		options["delete-ratio-threshold"] = strconv.FormatFloat(t.DeletedRatio, 'f', -1, 64)
+	}
+	least := p.whole("rewrite_data_files.min-input-files")
+	for _, files := range []int64{t.SmallFiles, t.SmallFilesAged} {
+		if files > 0 {
+			least = min(least, files)
+		}
+	}
+	if _, set := options["min-input-files"]; !set {
+		options["min-input-files"] = strconv.FormatInt(max(least, 1), 10)
+	}
 }
 
 // Explanation is a setting as it is printed.

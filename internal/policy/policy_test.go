@@ -115,11 +115,14 @@ func TestDefaults(t *testing.T) {
 	}
 	for _, job := range maintenance.Chain() {
 		r := p.Request(job)
-		wantArgs := map[string]string{}
+		wantArgs, wantOptions := map[string]string{}, map[string]string{}
+		if job == maintenance.RewriteDataFiles { // what triggers a run is what the run looks for
+			wantOptions = map[string]string{"delete-file-threshold": "5", "delete-ratio-threshold": "0.3", "min-input-files": "5"}
+		}
 		if job == maintenance.RemoveOrphanFiles {
 			wantArgs["dry_run"] = "true"
 		}
-		if len(r.Options) != 0 || !maps.Equal(r.Args, wantArgs) {
+		if !maps.Equal(r.Options, wantOptions) || !maps.Equal(r.Args, wantArgs) {
 			t.Errorf("request of %s has %v %v", job, r.Args, r.Options)
 		}
 	}

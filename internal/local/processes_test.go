@@ -121,7 +121,9 @@ func (p *processes) run(t *testing.T, observe func(workflow.Event)) workflow.Res
 	functions := map[string]edge.Raw{}
 	for _, name := range []string{contract.FunctionPlan, contract.FunctionCompact, contract.FunctionCommit, contract.FunctionSweep, contract.FunctionReport} {
 		substitutions[strings.ToUpper(name[:1])+name[1:]+"Function"] = name
-		functions[name] = func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) { return p.server.Invoke(ctx, name, payload) }
+		functions[name] = func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) {
+			return p.server.Invoke(ctx, name, payload)
+		}
 	}
 	machine, err := workflow.Load(definition.Maintain, workflow.Options{Substitutions: substitutions})
 	if err != nil {

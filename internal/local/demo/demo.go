@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +28,7 @@ import (
 type Options struct {
 	// Dir is the folder; it must not hold a lake yet.
 	Dir string
-	// Days are day partitions, each gets CommitsPerDay commits of RowsPerCommit rows.
+	// Days are day partitions, each gets CommitsPerDay commits of RowsPerCommit rows in one file a task of the writer.
 	Days, CommitsPerDay, RowsPerCommit int
 	// Now is the real clock: the lake's time ends there. Required.
 	Now func() time.Time
@@ -41,10 +43,10 @@ func (o Options) Defaults() Options {
 		o.Days = 12
 	}
 	if o.CommitsPerDay == 0 {
-		o.CommitsPerDay = 24
+		o.CommitsPerDay = 10
 	}
 	if o.RowsPerCommit == 0 {
-		o.RowsPerCommit = 400
+		o.RowsPerCommit = 1000
 	}
 	if o.Say == nil {
 		o.Say = func(string) {}
@@ -140,17 +142,17 @@ func (s *story) decay(ctx context.Context) (err error) {
 	if err := s.drain(ctx); err != nil {
 		return err
 	}
-	s.say("writers died %d times between data file and commit; their files are still there", s.crashes)
+	s.say("writers died before their commit; %d files of theirs lie around", s.crashes)
 	return s.tellDecision(ctx)
 }
 
 // batch commits one micro-batch and sends its event. Now and then rows come late, rows are deleted, and a writer dies.
 func (s *story) batch(ctx context.Context, n int) error {
 	b := batch{rows: s.opts.RowsPerCommit, late: n%4 == 3}
-	if n%7 == 6 {
-		b.deletes = 5
+	if n%3 == 2 {
+		b.deletes = 8
 	}
-	if n%15 == 14 {
+	if n%8 == 7 {
 		paths, err := s.writer.crash(ctx, s.opts.RowsPerCommit)
 		if err != nil {
 			return err
@@ -285,14 +287,16 @@ func (s *story) tellDecision(ctx context.Context) error {
 
 // tellRun tells what a run did.
 func (s *story) tellRun(r maintenance.ReportOutput) {
-	s.say("  run %s: %s %s", r.Run.RunID, r.Outcome, r.Reason)
+	s.say("  run %s: %s", r.Run.RunID, strings.TrimSpace(string(r.Outcome)+" "+r.Reason))
 	for _, j := range r.Jobs {
 		var figures []string
-		for name, n := range j.Columns {
-			if n != 0 {
+		for _, name := range slices.Sorted(maps.Keys(j.Columns)) {
+			if n := j.Columns[name]; n != 0 {
 				figures = append(figures, fmt.Sprintf("%s=%d", name, n))
 			}
 		}
-		s.say("    %s: %s %s %s", j.Job, j.Outcome, j.Reason, strings.Join(figures, " "))
+		s.say("    %s: %s", j.Job, strings.Join(slices.DeleteFunc([]string{string(j.Outcome), j.Reason, strings.Join(figures, " ")}, empty), " "))
 	}
 }
+
+func empty(text string) bool { return text == "" }

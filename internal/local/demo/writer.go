@@ -43,8 +43,13 @@ type dataFile struct {
 	deleted map[int64]bool
 }
 
-// recentFiles bounds how far back deletes reach.
-const recentFiles = 40
+const (
+	// recentFiles bounds how far back deletes reach.
+	recentFiles = 40
+	// tasks is the writer's parallelism: each task writes a file of its own. A task takes at least minTaskRows.
+	tasks       = 3
+	minTaskRows = 100
+)
 
 // newWriter makes the table and a writer of it.
 func newWriter(ctx context.Context, l edge.Lake, id maintenance.TableID, location string, now func() time.Time) (*Writer, error) {
@@ -54,6 +59,7 @@ func newWriter(ctx context.Context, l edge.Lake, id maintenance.TableID, locatio
 	}
 	props := iceberg.Properties{
 		table.PropertyFormatVersion: "2", "write.delete.mode": "merge-on-read", "write.update.mode": "merge-on-read", "write.parquet.compression-codec": "zstd",
+		"write.metadata.previous-versions-max": "20",
 	}
 	meta, err := table.NewMetadata(schema(), spec(), table.UnsortedSortOrder, location, props)
 	if err != nil {
@@ -134,7 +140,7 @@ func (w *Writer) crash(ctx context.Context, rows int) ([]string, error) {
 	return paths, err
 }
 
-// writeRows writes one data file a day.
+// writeRows writes one data file a day and task.
 func (w *Writer) writeRows(ctx context.Context, b batch) ([]iceberg.DataFile, error) {
 	now := w.now()
 	midnight := now.Truncate(24 * time.Hour)
@@ -152,18 +158,25 @@ func (w *Writer) writeRows(ctx context.Context, b batch) ([]iceberg.DataFile, er
 	var files []iceberg.DataFile
 	for _, day := range slices.Sorted(maps.Keys(byDay)) {
 		rows := byDay[day]
-		rec, err := record(w.table.Metadata.CurrentSchema(), rows)
-		if err != nil {
-			return nil, err
+		for part := range slices.Chunk(rows, max((len(rows)+tasks-1)/tasks, minTaskRows)) {
+			f, err := w.dataFile(ctx, part)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, f)
 		}
-		f, err := w.file(ctx, rec, fileArgs{schema: w.table.Metadata.CurrentSchema(), partition: partitionOf(rows[0].at)})
-		rec.Release()
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, f)
 	}
 	return files, nil
+}
+
+// dataFile writes rows of one day.
+func (w *Writer) dataFile(ctx context.Context, rows []row) (iceberg.DataFile, error) {
+	rec, err := record(w.table.Metadata.CurrentSchema(), rows)
+	if err != nil {
+		return nil, err
+	}
+	defer rec.Release()
+	return w.file(ctx, rec, fileArgs{schema: w.table.Metadata.CurrentSchema(), partition: partitionOf(rows[0].at)})
 }
 
 // deleteRows deletes rows of one recent file by position, as a small correction does.

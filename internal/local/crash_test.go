@@ -1,0 +1,148 @@
+package local_test
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"firn/internal/edge"
+	"firn/internal/icebergtest"
+	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
+	"firn/internal/local"
+	"firn/internal/maintenance"
+	"firn/internal/store"
+)
+
+// crashing is a runner whose process "dies" when the store does: nothing works after the n-th change. What it wrote stays, and so does the state.
+func crashing(t *testing.T, w *icebergtest.World, statePath string, stores map[string]store.Full) *local.Runner {
+	t.Helper()
+	config, err := catalogs.LoadConfig(catalogs.Sources{Flags: []string{"type=in-memory"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := edge.NewClients(config, edge.Settings{WorkLocation: "mem://work/firn", StateLocation: statePath}, stores)
+	t.Cleanup(func() { _ = clients.Close() })
+	mux, err := store.New(store.Config{Stores: stores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients.UseLake(clients.DefaultCatalog(), edge.Lake{Catalog: w.Catalog, Store: mux})
+	runner, err := local.NewRunner(context.Background(), clients, local.Options{LockDir: t.TempDir(), Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return runner
+}
+
+// reachable lists what the table's head names, by its own means: not with the code that sweeps.
+func reachable(t *testing.T, st store.Reader, tbl *icebergtest.Table) []string {
+	t.Helper()
+	ctx := context.Background()
+	state := tbl.State()
+	found := map[string]bool{state.Pointer.MetadataLocation: true}
+	for entry := range state.Metadata.PreviousFiles() {
+		found[entry.MetadataFile] = true
+	}
+	for _, snap := range state.Metadata.Snapshots() {
+		found[snap.ManifestList] = true
+		manifests, err := lake.Manifests(ctx, st, &snap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range manifests {
+			found[m.FilePath()] = true
+			for e, err := range lake.Entries(ctx, st, m, lake.EntryOptions{WithoutStats: true}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				found[e.File.FilePath()] = true
+			}
+		}
+	}
+	var names []string
+	for name := range found {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func objects(t *testing.T, st store.Full, tbl *icebergtest.Table) []string {
+	t.Helper()
+	ctx := context.Background()
+	location := store.Join(tbl.State().Metadata.Location(), "")
+	var names []string
+	for info, err := range st.List(ctx, location, store.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, info.Location)
+	}
+	for upload, err := range st.Uploads(ctx, location) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Errorf("incomplete upload of %s is left", upload.Location)
+	}
+	return names
+}
+
+// TestCrashAtEveryWriteOfARun lets the process die after each change of any object in turn, with what it wrote half done. The next run closes the dead
+// one and ends in the same table; the orphan sweep then finds everything that the dead run left.
+func TestCrashAtEveryWriteOfARun(t *testing.T) {
+	t.Parallel()
+	const stride = 1
+	for n := 0; ; n += stride {
+		w := icebergtest.NewWorld(t)
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		for i := range 3 {
+			c := tbl.Commit(icebergtest.Append(rows(i*4, 4)...))
+			if i == 1 {
+				tbl.Commit(icebergtest.DeletePositions(c.DataFiles[0], 0))
+			}
+		}
+		want := tbl.Rows()
+		statePath := t.TempDir() + "/state.db"
+		faults := store.NewFaults(w.Store, store.CrashAfter(n))
+		request := maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{
+			{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}},
+			{Job: maintenance.ExpireSnapshots, Args: map[string]string{"older_than": "2030-01-01 00:00:00", "retain_last": "1"}},
+		}}
+		first, err := crashing(t, w, statePath, map[string]store.Full{"s3": faults, "mem": faults}).Run(context.Background(), tbl.ID, request)
+		died := err != nil || first.Outcome != maintenance.Committed
+		again := crashing(t, w, statePath, map[string]store.Full{"s3": w.Store, "mem": w.Store})
+		second, err := again.Run(context.Background(), tbl.ID, request)
+		if err != nil {
+			t.Fatalf("run after a crash at change %d: %v", n, err)
+		}
+		if second.Outcome != maintenance.Committed && second.Outcome != maintenance.NothingToDo {
+			t.Fatalf("run after a crash at change %d ended %s: %s %+v", n, second.Outcome, second.Reason, second.Jobs)
+		}
+		if diff := cmp.Diff(want, tbl.Rows()); diff != "" {
+			t.Fatalf("after a crash at change %d rows changed:\n%s", n, diff)
+		}
+		w.At(w.Clock.Now().Add(30 * 24 * time.Hour))
+		orphans := maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{Job: maintenance.RemoveOrphanFiles}}}
+		if swept, err := again.Run(context.Background(), tbl.ID, orphans); err != nil || swept.Jobs[0].Outcome == maintenance.Failed {
+			t.Fatalf("orphan sweep after a crash at change %d: %+v, %v", n, swept, err)
+		}
+		if diff := cmp.Diff(reachable(t, w.Store, tbl), objects(t, w.Store, tbl)); diff != "" {
+			t.Fatalf("after a crash at change %d and a sweep, objects (+) differ from what is reachable (-):\n%s", n, diff)
+		}
+		if diff := cmp.Diff(want, tbl.Rows()); diff != "" {
+			t.Fatalf("after a crash at change %d and a sweep rows changed:\n%s", n, diff)
+		}
+		if !died {
+			if n < 15 {
+				t.Fatalf("the run has only %d changes", n)
+			}
+			t.Logf("the run has %d changes", n)
+			return
+		}
+	}
+}

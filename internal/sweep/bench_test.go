@@ -166,8 +166,10 @@ func BenchmarkA23LongHistory(b *testing.B) {
 		location, local := "file://"+b.TempDir(), store.NewLocal()
 		run := maintenance.Run{RunID: maintenance.NewRunID("x", 1, int64(b.N)), Table: tbl.ID, TableUUID: tbl.State().Metadata.TableUUID().String()}
 		f := sweep.New(sweep.Deps{
-			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return w.Catalog, history{w.Store, list}, nil },
-			Work:    local, WorkLocation: location, Now: w.Clock.Now, NewAttempt: func() string { return "a" }, Log: slog.New(slog.DiscardHandler),
+			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) {
+				return w.Catalog, history{w.Store, list}, nil
+			},
+			Work: local, WorkLocation: location, Now: w.Clock.Now, NewAttempt: func() string { return "a" }, Log: slog.New(slog.DiscardHandler),
 		})
 		work, job := handoff.Open(local, location, run.RunID), maintenance.ExpireSnapshots
 		_, err := work.WriteOnce(ctx, work.Index(job), &handoff.Index{V: 1, Run: run, Job: job})

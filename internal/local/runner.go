@@ -21,9 +21,6 @@ import (
 	"firn/internal/workflow/definition"
 )
 
-// leaseTTL bounds how long a run that ended without freeing its lease keeps others away when its process cannot be checked.
-const leaseTTL = 24 * time.Hour
-
 // Runner runs the state machine over functions in this process.
 type Runner struct {
 	Clients *edge.Clients
@@ -109,7 +106,7 @@ func (r *Runner) identity(ctx context.Context, id maintenance.TableID) (uuid str
 // acquire takes the lease, closing a dead holder's run first.
 func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.TableID, fill func(int64) (maintenance.RunID, []byte)) (state.Lease, error) {
 	for {
-		lease, err := st.Acquire(ctx, id, r.Now(), leaseTTL, fill)
+		lease, err := st.Acquire(ctx, id, r.Now(), state.LeaseTTL, fill)
 		if !errors.Is(err, state.ErrLeaseHeld) {
 			return lease, err
 		}

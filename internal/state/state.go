@@ -25,8 +25,9 @@ var (
 	ErrTransient = errors.New("transient state error")
 )
 
-// LeaseTTL is how long a renewed lease lasts: longer than any state of the state machine may take.
-const LeaseTTL = 30 * time.Minute
+// LeaseTTL is how long a lease lasts: as long as the state machine may (TimeoutSeconds of its definition). Who finds that the execution ended or never
+// started takes it over earlier.
+const LeaseTTL = 24 * time.Hour
 
 // LeasePhase says how far the holder of a lease got.
 type LeasePhase string

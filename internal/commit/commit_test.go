@@ -9,6 +9,7 @@ import (
 )
 
 func TestRewriteOfEachVersion(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint("v", version), func(t *testing.T) {
 			x := newFixture(t, icebergtest.Version(version))
@@ -44,6 +45,7 @@ func TestRewriteOfEachVersion(t *testing.T) {
 }
 
 func TestLostGroupCommitsNothingWithoutPartialProgress(t *testing.T) {
+	t.Parallel()
 	for _, partial := range []bool{false, true} {
 		t.Run(fmt.Sprint("partial ", partial), func(t *testing.T) {
 			x := newFixture(t)
@@ -73,6 +75,7 @@ func TestLostGroupCommitsNothingWithoutPartialProgress(t *testing.T) {
 }
 
 func TestAppendBesideMergesWithTheSameOutputs(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.pin(false, paths)

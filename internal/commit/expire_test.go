@@ -68,6 +68,7 @@ func history(t *testing.T, n int) (*fixture, []int64) {
 const everything = "now"
 
 func TestExpiry(t *testing.T) {
+	t.Parallel()
 	x, ids := history(t, 5)
 	x.table.Tag("keep", ids[1])
 	x.table.Update(func(b *table.MetadataBuilder) error {
@@ -105,6 +106,7 @@ func TestExpiry(t *testing.T) {
 }
 
 func TestExpiryOfNothing(t *testing.T) {
+	t.Parallel()
 	x, _ := history(t, 2)
 	x.planExpiry(nil)
 	if out, err := x.expireWith(nil, nil); err != nil || out.Outcome != maintenance.NothingToDo || out.Next != maintenance.NextPlan {
@@ -113,6 +115,7 @@ func TestExpiryOfNothing(t *testing.T) {
 }
 
 func TestExpiryRefusals(t *testing.T) {
+	t.Parallel()
 	for reason, plan := range map[string]func(x *fixture, ids []int64){
 		"still referenced by main": func(x *fixture, ids []int64) { x.planExpiry([]string{fmt.Sprint(ids[1])}) },
 		"no such snapshot":         func(x *fixture, _ []int64) { x.planExpiry([]string{"17"}) },
@@ -135,6 +138,7 @@ func TestExpiryRefusals(t *testing.T) {
 
 // A tag that is made before the commit is seen by the next attempt, which decides anew.
 func TestExpiryDecidesAnew(t *testing.T) {
+	t.Parallel()
 	x, ids := history(t, 4)
 	x.planExpiry(nil, "older_than", everything)
 	f := x.faulty()
@@ -157,6 +161,7 @@ func TestExpiryDecidesAnew(t *testing.T) {
 }
 
 func TestExpiryUnknown(t *testing.T) {
+	t.Parallel()
 	x, ids := history(t, 4)
 	x.planExpiry(nil, "older_than", everything)
 	f := x.faulty()
@@ -188,6 +193,7 @@ func TestExpiryUnknown(t *testing.T) {
 }
 
 func TestExpiryCrashes(t *testing.T) {
+	t.Parallel()
 	for _, applied := range []bool{false, true} {
 		for n := 0; ; n++ {
 			x, ids := history(t, 3)
@@ -237,6 +243,7 @@ func (s *served) Commit(ctx context.Context, base *lake.Table, c committer.Chang
 
 // A service lets a ref slip in that the expiry did not know: nothing may be deleted.
 func TestExpiryFindsUnknownRef(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{1, 2} {
 		x := newFixture(t, icebergtest.Version(version))
 		x.world.Clock.Set(time.Now().Add(-time.Hour))
@@ -266,6 +273,7 @@ func TestExpiryFindsUnknownRef(t *testing.T) {
 }
 
 func TestRewriteThroughService(t *testing.T) {
+	t.Parallel()
 	x, before := ready(t)
 	f := x.faulty()
 	s := &served{Committer: f, before: func() { x.table.Commit(icebergtest.Append(icebergtest.Row{1000, "z", 1.0})) }}
@@ -276,6 +284,7 @@ func TestRewriteThroughService(t *testing.T) {
 }
 
 func TestCleanExpiredMetadata(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	x.small(1)
 	x.table.Evolve(icebergtest.AddColumn("extra", "int"))

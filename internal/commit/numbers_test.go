@@ -116,6 +116,7 @@ func (x *fixture) recount() {
 
 // A file of a table that was born in version 1 has sequence number 0, and that is a number: the minimum stays 0, and an equality delete applies.
 func TestSequenceZero(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Version(1))
 	paths := x.small(3)
 	x.table.Upgrade(2)
@@ -138,6 +139,7 @@ func TestSequenceZero(t *testing.T) {
 
 // Entries that are carried over into a new manifest keep their numbers, so that older deletes still apply to them.
 func TestKeptEntriesKeepTheirNumbers(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{2, 3} {
 		x := newFixture(t, icebergtest.Version(version), icebergtest.Partitioned("g"))
 		first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a"), row(3, "b"), row(4, "b")))
@@ -175,6 +177,7 @@ func TestKeptEntriesKeepTheirNumbers(t *testing.T) {
 
 // One Puffin file holds vectors of two data files; only the rewritten one's entry goes.
 func TestVectorsGoByOffset(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Version(3))
 	paths := x.small(2)
 	x.table.Commit(icebergtest.DeleteVectors(map[string][]int64{paths[0]: {0}, paths[1]: {1, 2}}))
@@ -201,6 +204,7 @@ func TestVectorsGoByOffset(t *testing.T) {
 
 // A position delete file that spans several data files stays while one of them is live, and goes with the last.
 func TestSpanningPositionDelete(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.table.Commit(icebergtest.DeletePositionsTogether(icebergtest.Position{Path: paths[0], Pos: 0}, icebergtest.Position{Path: paths[1], Pos: 0},
@@ -222,6 +226,7 @@ func TestSpanningPositionDelete(t *testing.T) {
 
 // A delete file that cannot be read stays.
 func TestUnreadablePositionDeleteStays(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	d := x.table.Commit(icebergtest.DeletePositionsTogether(icebergtest.Position{Path: paths[0], Pos: 0}, icebergtest.Position{Path: paths[1], Pos: 0}))
@@ -241,6 +246,7 @@ func TestUnreadablePositionDeleteStays(t *testing.T) {
 
 // A delete whose partition differs from its target's is a table fault: the group is refused.
 func TestDeleteInAnotherPartition(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Partitioned("g"))
 	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "b")))
 	x.pin(false, first.DataFiles[:1])
@@ -265,6 +271,7 @@ func TestDeleteInAnotherPartition(t *testing.T) {
 
 // Equality deletes go when no live data file in their scope is older, and stay otherwise.
 func TestEqualityDeletesGo(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Partitioned("g"))
 	a := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "b")))
 	x.table.Commit(icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{int64(1), "a"}, icebergtest.Row{int64(2), "b"}))
@@ -282,6 +289,7 @@ func TestEqualityDeletesGo(t *testing.T) {
 
 // A global equality delete applies to every spec: it stays while any older file is live, whatever its partition.
 func TestGlobalEqualityDelete(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	old := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "b")))
 	x.table.Repartition("g")
@@ -310,6 +318,7 @@ func TestGlobalEqualityDelete(t *testing.T) {
 
 // Outputs in another spec than their sources: an equality delete that is scoped to the sources' partition arrives.
 func TestEqualityDeleteAfterRepartition(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Partitioned("g"))
 	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a")))
 	x.table.Repartition("bucket(1, id)")
@@ -327,6 +336,7 @@ func (x *fixture) bucketField() int {
 
 // Row lineage: added rows get the IDs that the list writer assigned, kept ones keep theirs, and the table's next row ID moves by exactly that.
 func TestRowLineageNumbers(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Version(3))
 	paths := x.small(4)
 	x.table.Commit(icebergtest.DeleteVector(paths[3], 0))
@@ -352,6 +362,7 @@ func TestRowLineageNumbers(t *testing.T) {
 
 // A table that was upgraded to version 3 has files without row IDs; they get them with the first commit, and nothing overlaps.
 func TestRowLineageAfterUpgrade(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(4)
 	x.table.Upgrade(3)
@@ -366,6 +377,7 @@ func TestRowLineageAfterUpgrade(t *testing.T) {
 
 // A moved sequence number means a new manifest list.
 func TestNumbersOfTheNewHead(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{2, 3} {
 		x := newFixture(t, icebergtest.Version(version))
 		paths := x.small(3)
@@ -383,6 +395,7 @@ func TestNumbersOfTheNewHead(t *testing.T) {
 
 // Manifests are cut at the target size, hold one spec each, and lie where the table wants its metadata.
 func TestManifestsAreCut(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Partitioned("g"), icebergtest.Property("commit.manifest.target-size-bytes", "20000"),
 		icebergtest.Property("write.metadata.path", "s3://world/elsewhere/"))
 	var rows []icebergtest.Row
@@ -409,6 +422,7 @@ func TestManifestsAreCut(t *testing.T) {
 
 // The partition summaries cover all entries of a manifest, NaN and null told.
 func TestPartitionSummaries(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Columns("id long", "d double"), icebergtest.Partitioned("d"))
 	nan := 0.0
 	nan /= nan
@@ -427,6 +441,7 @@ func TestPartitionSummaries(t *testing.T) {
 
 // A parent without totals gets none: unknown is not 0.
 func TestUnknownTotalsStayAbsent(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.table.Commit(icebergtest.Append(row(100, "a")), icebergtest.Summary("total-records", ""))
@@ -444,6 +459,7 @@ func TestUnknownTotalsStayAbsent(t *testing.T) {
 
 // TestSummaries compares the summaries of typical commits with golden text: every key that we write.
 func TestSummaries(t *testing.T) {
+	t.Parallel()
 	var got strings.Builder
 	for _, c := range []struct {
 		name  string

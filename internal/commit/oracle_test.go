@@ -17,6 +17,7 @@ import (
 // TestDeletesThatSparkDrops commits what Spark's rewrites of the reference tables committed, and compares which delete files stay: ours are at
 // most Spark's, and the rows are the same.
 func TestDeletesThatSparkDrops(t *testing.T) {
+	t.Parallel()
 	for _, c := range []string{
 		"pos_file/rdf_all", "pos_partition/rdf_all", "pos_parted/rdf_all", "pos_dangling/rdf_all", "eq_global/rdf_default", "eq_part/rdf_all",
 		"eq_null/rdf_all", "dv/rdf_all", "dv_upgraded/rdf_all", "small_v1/rdf_default", "small_v3/rdf_default",

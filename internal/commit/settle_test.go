@@ -102,6 +102,7 @@ func (x *fixture) once(before []string) {
 var errLost = errors.New("connection reset by peer")
 
 func TestUnknownAnswers(t *testing.T) {
+	t.Parallel()
 	type call = func() (committer.Result, error)
 	lost := func(c call) error {
 		if _, err := c(); err != nil {
@@ -232,6 +233,7 @@ func TestUnknownAnswers(t *testing.T) {
 
 // TestOutputsProveACommit expires the snapshot whose ID would settle the lost answer: the outputs in a later snapshot do.
 func TestOutputsProveACommit(t *testing.T) {
+	t.Parallel()
 	x, before := ready(t)
 	f := x.faulty()
 	f.commit = func(_ int, c func() (committer.Result, error)) (committer.Result, error) {
@@ -251,6 +253,7 @@ func TestOutputsProveACommit(t *testing.T) {
 }
 
 func TestRefusedByTheCatalog(t *testing.T) {
+	t.Parallel()
 	x, before := ready(t)
 	x.table.SetProperty("write.metadata.compression-codec", "nonsense")
 	out, err := x.commit()
@@ -267,6 +270,7 @@ func TestRefusedByTheCatalog(t *testing.T) {
 
 // TestCrashAfterEachChange stops Handle at each write in turn and runs it again: the table always ends the same.
 func TestCrashAfterEachChange(t *testing.T) {
+	t.Parallel()
 	for _, applied := range []bool{false, true} {
 		for n := 0; ; n++ {
 			x, before := ready(t)
@@ -294,6 +298,7 @@ func TestCrashAfterEachChange(t *testing.T) {
 }
 
 func TestTransientFaultsOfEachCall(t *testing.T) {
+	t.Parallel()
 	for n := 1; ; n++ {
 		x, before := ready(t)
 		faults := store.NewFaults(x.world.Store, store.FailNth(store.OpAny, n, store.ErrTransient))
@@ -313,6 +318,7 @@ func TestTransientFaultsOfEachCall(t *testing.T) {
 }
 
 func TestTwoExecutionsRace(t *testing.T) {
+	t.Parallel()
 	for range 8 {
 		x, before := ready(t)
 		var wg sync.WaitGroup
@@ -345,6 +351,7 @@ func (x *fixture) abandon() {
 
 // TestZombie freezes a commit and thaws it after sweep closed the log.
 func TestZombie(t *testing.T) {
+	t.Parallel()
 	t.Run("frozen before it announces its call", func(t *testing.T) {
 		x, before := ready(t)
 		f := x.faulty()
@@ -403,6 +410,7 @@ func TestZombie(t *testing.T) {
 }
 
 func TestLosesEveryRace(t *testing.T) {
+	t.Parallel()
 	x, _ := ready(t)
 	f := x.faulty()
 	f.commit = func(n int, c func() (committer.Result, error)) (committer.Result, error) {

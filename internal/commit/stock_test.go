@@ -130,6 +130,7 @@ func (x *fixture) readable() (int, error) {
 func (x *fixture) atRealTime() { x.world.Clock.Set(realNow().Add(-time.Hour)) }
 
 func TestF1AtomicRewriteRevivesRows(t *testing.T) {
+	t.Parallel()
 	world := func(t *testing.T) (*fixture, []string) {
 		x := newFixture(t)
 		x.atRealTime()
@@ -180,6 +181,7 @@ func halves(batches []arrow.RecordBatch) []arrow.RecordBatch {
 }
 
 func TestF2SplitTasksLoseRows(t *testing.T) {
+	t.Parallel()
 	x, path := splitFile(t)
 	before := len(x.rows())
 	tbl := x.stockTable(&stock{x: x})
@@ -204,6 +206,7 @@ func TestF2SplitTasksLoseRows(t *testing.T) {
 }
 
 func TestF3LostAnswerDestroysTable(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	x.atRealTime()
 	small := x.small(5)
@@ -229,6 +232,7 @@ func TestF3LostAnswerDestroysTable(t *testing.T) {
 
 // readAtT0 reads a group with iceberg-go at T0; then a row of it is deleted, and the result is committed on a freshly loaded table.
 func TestF4DeletesBetweenReadAndLoadAreNotSeen(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	x.atRealTime()
 	small := x.small(5)
@@ -255,6 +259,7 @@ func TestF4DeletesBetweenReadAndLoadAreNotSeen(t *testing.T) {
 }
 
 func TestF5AnyEqualityDeleteStopsRewrites(t *testing.T) {
+	t.Parallel()
 	retries := icebergtest.Property("commit.retry.num-retries", "4")
 	x := newFixture(t, retries)
 	x.atRealTime()
@@ -281,6 +286,7 @@ func TestF5AnyEqualityDeleteStopsRewrites(t *testing.T) {
 }
 
 func TestF5AppendStopsRewriteThatRemovesDeletes(t *testing.T) {
+	t.Parallel()
 	retries := icebergtest.Property("commit.retry.num-retries", "4")
 	world := func(t *testing.T) (*fixture, []string) {
 		x := newFixture(t, retries)

@@ -45,6 +45,7 @@ func (x *fixture) eqCount() int {
 
 // An equality delete that is committed while the rewrite runs still hits the merged file, since that carries the pinned sequence number.
 func TestEqualityDeleteBesideRewrite(t *testing.T) {
+	t.Parallel()
 	for _, version := range []int{2, 3} {
 		x := newFixture(t, icebergtest.Version(version))
 		first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a"), row(3, "a")))
@@ -67,6 +68,7 @@ func TestEqualityDeleteBesideRewrite(t *testing.T) {
 
 // Without the starting sequence number it would not, so that the group is a conflict.
 func TestEqualityDeleteBesideRewriteThatInherits(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a")))
 	x.pin(false, first.DataFiles)
@@ -86,6 +88,7 @@ func (x *fixture) setSequence(group int, sequence int64) {
 }
 
 func TestInheritedSequenceNumber(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.pin(false, paths)
@@ -102,6 +105,7 @@ func TestInheritedSequenceNumber(t *testing.T) {
 
 // Position deletes and vectors that arrive on a replaced file make the group a conflict, whatever operation added them.
 func TestPositionDeleteBesideRewrite(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		version int
 		change  func(path string) []icebergtest.Change
@@ -133,6 +137,7 @@ func TestPositionDeleteBesideRewrite(t *testing.T) {
 
 // A partition-scoped position delete that points elsewhere is no conflict: its paths are read.
 func TestPositionDeleteForAnotherFile(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.pin(false, paths[:2])
@@ -146,6 +151,7 @@ func TestPositionDeleteForAnotherFile(t *testing.T) {
 
 // A vector that grew since T0 is a conflict too.
 func TestGrownVector(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Version(3))
 	paths := x.small(2)
 	x.table.Commit(icebergtest.DeleteVector(paths[0], 0))
@@ -156,6 +162,7 @@ func TestGrownVector(t *testing.T) {
 }
 
 func TestReplacedFileIsGone(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(4)
 	x.pin(true, paths[:2], paths[2:])
@@ -169,6 +176,7 @@ func TestReplacedFileIsGone(t *testing.T) {
 
 // A rollback behind T0 brings back a state in which an applied delete does not exist.
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	for _, deleted := range []bool{false, true} {
 		x := newFixture(t)
 		x.world.Clock.Set(time.Now().Add(-time.Hour)) // iceberg-go stamps a rollback with the real time
@@ -193,6 +201,7 @@ func TestRollback(t *testing.T) {
 
 // T0 may expire while the rewrite runs.
 func TestExpiredPin(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(3)
 	x.table.Commit(icebergtest.DeletePositions(paths[0], 0))
@@ -204,6 +213,7 @@ func TestExpiredPin(t *testing.T) {
 }
 
 func TestSchemaBetween(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(2)
 	old := x.table.State().Metadata.CurrentSchema().ID
@@ -216,6 +226,7 @@ func TestSchemaBetween(t *testing.T) {
 }
 
 func TestHarmlessEvolution(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Columns("id int", "g string"))
 	first := x.table.Commit(icebergtest.Append(icebergtest.Row{1, "a"}, icebergtest.Row{2, "a"}))
 	x.pin(false, first.DataFiles)
@@ -225,6 +236,7 @@ func TestHarmlessEvolution(t *testing.T) {
 }
 
 func TestUpgradeBetween(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(2)
 	x.pin(false, paths)
@@ -234,6 +246,7 @@ func TestUpgradeBetween(t *testing.T) {
 }
 
 func TestTableIsGone(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	paths := x.small(2)
 	x.pin(false, paths)
@@ -247,6 +260,7 @@ func TestTableIsGone(t *testing.T) {
 
 // The same path live twice is a fault of the table: the group is refused and never silently de-duplicated.
 func TestFileListedTwice(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	first := x.table.Commit(icebergtest.Append(row(1, "a")))
 	e := x.entries(x.head().SnapshotID)[first.DataFiles[0]]
@@ -257,6 +271,7 @@ func TestFileListedTwice(t *testing.T) {
 }
 
 func TestTwoVectorsForOneFile(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t, icebergtest.Version(3))
 	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a"), row(3, "a")))
 	x.table.Commit(icebergtest.DeleteVector(first.DataFiles[0], 0))
@@ -270,6 +285,7 @@ func TestTwoVectorsForOneFile(t *testing.T) {
 }
 
 func TestBadResults(t *testing.T) {
+	t.Parallel()
 	for reason, edit := range map[string]func(x *fixture, r *handoff.GroupResult){
 		"pinned state lacks": func(_ *fixture, r *handoff.GroupResult) { r.Outputs[0].SpecID = 7 },
 		"rows were read":     func(_ *fixture, r *handoff.GroupResult) { r.Proof.RowsIn++ },
@@ -316,6 +332,7 @@ func (x *fixture) overwrite(location string, edit func([]byte) []byte) {
 
 // A branch keeps its retention, and a commit to another branch is no race lost for good.
 func TestBranchRetentionAndOtherBranch(t *testing.T) {
+	t.Parallel()
 	x := newFixture(t)
 	x.world.Clock.Set(time.Now().Add(-time.Hour)) // iceberg-go stamps a moved ref with the real time
 	paths := x.small(3)

@@ -48,6 +48,7 @@ func (f *freezer) Commit(ctx context.Context, base *lake.Table, c committer.Chan
 // TestZombieAndSweep freezes a commit at each of its steps in turn, lets the run's sweep close the logs and delete what it may, and thaws it. On no
 // catalog a live file is deleted or a row lost, and a later execution of commit agrees.
 func TestZombieAndSweep(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"memory", "sqlite", "service"} {
 		t.Run(kind, func(t *testing.T) {
 			for at := 0; ; at++ {

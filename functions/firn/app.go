@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,12 +46,15 @@ type commands struct {
 
 // app is what commands share.
 type app struct {
+	process
+
 	ctx     context.Context //nolint:containedctx // kong calls commands without one
+	args    []string
 	globals globals
-	stdout  io.Writer
-	stderr  io.Writer
-	environ []string
 	now     func() time.Time
+	// json says that stdout gets exactly one JSON object; printed that it got it.
+	json    bool
+	printed bool
 
 	clients *edge.Clients
 }
@@ -65,7 +68,7 @@ func (a *app) checkNow(test bool, command string) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("read --now: %w", err)}
 	}
-	if !test && !strings.HasPrefix(command, "inspect") && !strings.HasPrefix(command, "explain") && !strings.Contains(strings.Join(os.Args, " "), "--dry-run") {
+	if !test && !strings.HasPrefix(command, "inspect") && !strings.HasPrefix(command, "explain") && !slices.Contains(a.args, "--dry-run") {
 		return &usageError{fmt.Errorf("use --now only with --dry-run")}
 	}
 	a.now = func() time.Time { return at }

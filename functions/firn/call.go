@@ -100,7 +100,7 @@ func (a *app) call(id maintenance.TableID, request maintenance.JobRequest, dryRu
 	if err != nil {
 		return err
 	}
-	if err := printCall(a.stdout, request.Job, report, asJSON); err != nil {
+	if err := a.printCall(request.Job, report, asJSON); err != nil {
 		return err
 	}
 	return outcomeOf(report)

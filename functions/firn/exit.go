@@ -46,7 +46,14 @@ func (a *app) fail(err error) int {
 		return exitDone
 	}
 	fmt.Fprintln(a.stderr, "firn:", err)
-	return status(err)
+	code := status(err)
+	if a.json && !a.printed {
+		object := map[string]any{"outcome": outcomeWord(code), "reason": err.Error()}
+		if err := a.printJSON(object); err != nil {
+			fmt.Fprintln(a.stderr, "firn:", err)
+		}
+	}
+	return code
 }
 
 func status(err error) int {
@@ -89,4 +96,17 @@ func outcomeStatus(o maintenance.Outcome) int {
 		return exitUnknown
 	}
 	return exitOther
+}
+
+// outcomeWord is the outcome that an exit status stands for, for commands that end before a run has one.
+func outcomeWord(code int) maintenance.Outcome {
+	switch code {
+	case exitUsage, exitRefused:
+		return maintenance.Refused
+	case exitConflict:
+		return maintenance.Conflict
+	case exitUnknown:
+		return maintenance.Unknown
+	}
+	return maintenance.Failed
 }

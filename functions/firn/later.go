@@ -49,11 +49,7 @@ type (
 		JSON  bool   `name:"json"`
 		HTML  string `name:"html" placeholder:"FILE"`
 	}
-	demoCommand struct{}
 )
 
 // Run refuses.
 func (*inspectCommand) Run(*app) error { return &notBuiltError{"firn inspect"} }
-
-// Run refuses.
-func (*demoCommand) Run(*app) error { return &notBuiltError{"firn demo"} }

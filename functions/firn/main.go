@@ -5,31 +5,50 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"firn/internal/contract"
+	"firn/internal/edge"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:])
+	ctx, stop := interruptible(context.Background(), os.Stderr)
+	code := run(ctx, os.Args[1:], process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()})
 	stop()
 	os.Exit(code)
 }
 
+// process is what the command line has of the process that it runs in.
+type process struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+}
+
+// exitCall carries an exit status out of the parser (--help).
+type exitCall int
+
 // run parses the arguments, runs the command, and returns the exit status.
-func run(ctx context.Context, args []string) int {
+func run(ctx context.Context, args []string, proc process) (code int) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			exit, called := fault.(exitCall)
+			if !called {
+				panic(fault)
+			}
+			code = int(exit)
+		}
+	}()
 	var cli commands
-	app := &app{ctx: ctx, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now}
+	app := &app{ctx: ctx, process: proc, args: args, now: time.Now}
 	parser, err := kong.New(&cli, kong.Name("firn"), kong.Description("Keep Apache Iceberg tables healthy without a cluster."),
-		kong.UsageOnError(), kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(os.Exit), kong.Writers(os.Stdout, os.Stderr))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Exit(func(code int) { panic(exitCall(code)) }), kong.Writers(proc.stdout, proc.stderr))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "firn:", err)
+		fmt.Fprintln(proc.stderr, "firn:", err)
 		return exitOther
 	}
 	if len(args) == 0 {
@@ -39,8 +58,8 @@ func run(ctx context.Context, args []string) int {
 	if err != nil {
 		return app.fail(&usageError{err})
 	}
-	app.globals = cli.globals
-	if err := app.checkNow(os.Getenv(contract.EnvTest) == "1", command.Command()); err != nil {
+	app.globals, app.json = cli.globals, asksJSON(command)
+	if err := app.checkNow(edge.Environment(proc.environ)[contract.EnvTest] == "1", command.Command()); err != nil {
 		return app.fail(err)
 	}
 	err = command.Run(app)
@@ -48,4 +67,15 @@ func run(ctx context.Context, args []string) int {
 		err = errors.Join(err, closeErr)
 	}
 	return app.fail(err)
+}
+
+// asksJSON reports whether the command was given --json.
+func asksJSON(command *kong.Context) bool {
+	for _, flag := range command.Flags() {
+		if flag.Name == "json" {
+			value, is := command.FlagValue(flag).(bool)
+			return is && value
+		}
+	}
+	return false
 }

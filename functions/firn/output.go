@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -41,15 +40,15 @@ func callResult(job maintenance.Job, report maintenance.ReportOutput) maintenanc
 }
 
 // printCall prints one job's result: Spark's columns under Spark's names, then outcome, snapshot and run.
-func printCall(out io.Writer, job maintenance.Job, report maintenance.ReportOutput, asJSON bool) error {
+func (a *app) printCall(job maintenance.Job, report maintenance.ReportOutput, asJSON bool) error {
 	result := callResult(job, report)
 	if outcomeStatus(report.Outcome) != exitDone {
 		result.Outcome = report.Outcome
 	}
 	if asJSON {
-		return printJSON(out, callObject(result, report))
+		return a.printJSON(callObject(result, report))
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	for _, name := range columnOrder(job) {
 		fmt.Fprintf(w, "%s\t%d\n", name, result.Columns[name])
 	}
@@ -111,25 +110,26 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 }
 
 // printJSON prints exactly one object on one line.
-func printJSON(out io.Writer, v any) error {
+func (a *app) printJSON(v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("encode result: %w", err)
 	}
-	_, err = fmt.Fprintf(out, "%s\n", data)
+	a.printed = true
+	_, err = fmt.Fprintf(a.stdout, "%s\n", data)
 	return err
 }
 
 // printRun prints all jobs of a run.
-func printRun(out io.Writer, report maintenance.ReportOutput, asJSON bool) error {
+func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
 	if asJSON {
 		jobs := make([]map[string]any, 0, len(report.Jobs))
 		for _, j := range report.Jobs {
 			jobs = append(jobs, callObject(j, report))
 		}
-		return printJSON(out, map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "reason": report.Reason, "jobs": jobs})
+		return a.printJSON(map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "reason": report.Reason, "jobs": jobs})
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "run\t%s\t%s\t%s\n", report.Run.RunID, report.Outcome, report.Reason)
 	for _, j := range report.Jobs {
 		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, j.Reason)

@@ -38,7 +38,7 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := printRun(a.stdout, report, c.JSON); err != nil {
+	if err := a.printRun(report, c.JSON); err != nil {
 		return err
 	}
 	return outcomeOf(report)

@@ -111,7 +111,7 @@ func (c *sqlCommand) alter(a *app, parts []string, change commit.PropertyChange)
 		return err
 	}
 	if c.JSON {
-		return printJSON(a.stdout, map[string]any{"statement": "ALTER TABLE", "table": id.String(), "outcome": maintenance.Committed})
+		return a.printJSON(map[string]any{"statement": "ALTER TABLE", "table": id.String(), "outcome": maintenance.Committed})
 	}
 	_, err = fmt.Fprintf(a.stdout, "altered %s\n", id)
 	return err

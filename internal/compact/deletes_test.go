@@ -9,7 +9,7 @@ import (
 )
 
 // same rewrites a table and demands that its rows are those of want, read by iceberg-go, and that each group's proof holds.
-func same(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, want ...string) *bench {
+func same(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, want ...string) {
 	t.Helper()
 	b := newBench(t, w.Store, tbl.State())
 	results := b.rewriteAll()
@@ -21,7 +21,6 @@ func same(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, want ...st
 	if strings.Join(got.Rows, "\n") != strings.Join(want, "\n") {
 		t.Errorf("rows\n%s\nwant\n%s", strings.Join(got.Rows, "\n"), strings.Join(want, "\n"))
 	}
-	return b
 }
 
 // TestNullsInEqualityDeletes is case A69: a null key equals null and nothing else.

@@ -95,12 +95,12 @@ func (f *Function) group(ctx context.Context, work *handoff.Work, item maintenan
 	attempt := f.deps.NewAttempt()
 	result, err := f.attempt(ctx, work, &group, &pinned, attempt)
 	if err != nil {
-		if reason, final := refusal(err); final {
-			f.deps.Log.WarnContext(ctx, "group refused", "group", group.Index, "reason", reason)
-			result = handoff.GroupResult{Outcome: maintenance.Refused, Reason: reason}
-		} else {
+		reason, final := refusal(err)
+		if !final {
 			return handoff.GroupResult{}, err
 		}
+		f.deps.Log.WarnContext(ctx, "group refused", "group", group.Index, "reason", reason)
+		result = handoff.GroupResult{Outcome: maintenance.Refused, Reason: reason}
 	}
 	result.V, result.Run, result.Job, result.Batch = contract.PayloadVersion, group.Run, group.Job, group.Batch
 	result.Index, result.Attempt = group.Index, attempt

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,7 +29,7 @@ func BenchmarkRewrite(b *testing.B) {
 	made := tbl.Commit(icebergtest.Append(events(rng, 0, rows)...))
 	copies(b, w.Store, tbl, made.DataFiles[0], files-1)
 	state := tbl.State()
-	runtime.GC()
+	debug.FreeOSMemory()
 	resetPeak(b)
 	var in, out int64
 	var busy time.Duration

@@ -73,7 +73,6 @@ func when(ok bool) conversion {
 }
 
 // slots name the slices of Values for each.
-func bools(v *column.Values) *[]bool                      { return &v.Bool }
 func int32s(v *column.Values) *[]int32                    { return &v.Int32 }
 func int64s(v *column.Values) *[]int64                    { return &v.Int64 }
 func int96s(v *column.Values) *[]parquet.Int96            { return &v.Int96 }

@@ -162,14 +162,20 @@ func TestRefusedFiles(t *testing.T) {
 		}, []chunk{{values: []int64{1}}, {values: []int64{1}}}), target(t, field(1, "a", long))},
 		{"below the column's resolution", one(leaf("a", req, 1, schema.NewTimestampLogicalType(true, schema.TimeUnitNanos), parquet.Types.Int64, -1),
 			chunk{values: []int64{1_000, 1_001}}), target(t, field(1, "a", iceberg.PrimitiveTypes.TimestampTz))},
-		{"cannot be read as decimal", one(leaf("a", req, 1, schema.NewDecimalLogicalType(9, 3), parquet.Types.Int32, -1), chunk{values: []int32{1}}),
-			target(t, field(1, "a", iceberg.DecimalTypeOf(9, 2)))},
-		{"does not fit", one(leaf("a", req, 1, schema.NewDecimalLogicalType(18, 2), parquet.Types.Int64, -1), chunk{values: []int64{1 << 40}}),
-			target(t, field(1, "a", iceberg.DecimalTypeOf(9, 2)))},
-		{"is shredded", parquetFile(t, []schema.Node{group("v", opt, 1, schema.VariantLogicalType{},
-			schema.NewByteArrayNode("metadata", req, -1), schema.NewByteArrayNode("value", opt, -1), schema.NewInt64Node("typed_value", opt, -1))},
-			[]chunk{{def: []int16{0}, values: []parquet.ByteArray{}}, {def: []int16{0}, values: []parquet.ByteArray{}}, {def: []int16{0}, values: []int64{}}}),
-			target(t, field(1, "v", iceberg.VariantType{}))},
+		{
+			"cannot be read as decimal", one(leaf("a", req, 1, schema.NewDecimalLogicalType(9, 3), parquet.Types.Int32, -1), chunk{values: []int32{1}}),
+			target(t, field(1, "a", iceberg.DecimalTypeOf(9, 2))),
+		},
+		{
+			"does not fit", one(leaf("a", req, 1, schema.NewDecimalLogicalType(18, 2), parquet.Types.Int64, -1), chunk{values: []int64{1 << 40}}),
+			target(t, field(1, "a", iceberg.DecimalTypeOf(9, 2))),
+		},
+		{
+			"is shredded", parquetFile(t, []schema.Node{group("v", opt, 1, schema.VariantLogicalType{},
+				schema.NewByteArrayNode("metadata", req, -1), schema.NewByteArrayNode("value", opt, -1), schema.NewInt64Node("typed_value", opt, -1))},
+				[]chunk{{def: []int16{0}, values: []parquet.ByteArray{}}, {def: []int16{0}, values: []parquet.ByteArray{}}, {def: []int16{0}, values: []int64{}}}),
+			target(t, field(1, "v", iceberg.VariantType{})),
+		},
 	} {
 		f, p, err := open(t, c.data, c.target, projection.Options{})
 		if err == nil {

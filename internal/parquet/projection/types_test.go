@@ -35,8 +35,10 @@ func TestPromotedAndForeignTypes(t *testing.T) {
 		{"decimal int to wider int", dec(9, 2), parquet.Types.Int32, -1, []int32{-999_999_999}, iceberg.DecimalTypeOf(18, 2), "-999999999"},
 		{"decimal int to fixed", dec(9, 2), parquet.Types.Int32, -1, []int32{-1}, iceberg.DecimalTypeOf(20, 2), "ffffffffffffffffff"},
 		{"decimal fixed to int", dec(9, 2), parquet.Types.FixedLenByteArray, 4, fixed(0xff, 0xff, 0xff, 0xfe), iceberg.DecimalTypeOf(9, 2), "-2"},
-		{"decimal fixed to wider", dec(20, 2), parquet.Types.FixedLenByteArray, 9, fixed(0x80, 0, 0, 0, 0, 0, 0, 0, 1), iceberg.DecimalTypeOf(38, 2),
-			"ffffffffffffff800000000000000001"},
+		{
+			"decimal fixed to wider", dec(20, 2), parquet.Types.FixedLenByteArray, 9, fixed(0x80, 0, 0, 0, 0, 0, 0, 0, 1), iceberg.DecimalTypeOf(38, 2),
+			"ffffffffffffff800000000000000001",
+		},
 		{"decimal bytes", dec(18, 2), parquet.Types.ByteArray, -1, bytes(0x01, 0x00), iceberg.DecimalTypeOf(18, 2), "256"},
 		{"legacy wide fixed", dec(9, 2), parquet.Types.FixedLenByteArray, 16, fixed(append(make([]byte, 15), 5)...), iceberg.DecimalTypeOf(9, 2), "5"},
 		{"date to timestamp", schema.DateLogicalType{}, parquet.Types.Int32, -1, []int32{-1}, types.Timestamp, "-86400000000"},

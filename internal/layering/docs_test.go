@@ -1,20 +1,19 @@
 package layering
 
 import (
-	"flag"
 	"maps"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"firn/internal/edge"
 	"firn/internal/policy"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 // page reads a document by its path from the module's root.
 func page(t *testing.T, name string) string {
@@ -151,75 +150,58 @@ func TestDependenciesAreListed(t *testing.T) {
 	}
 }
 
-// TestGoldenPolicyReference makes docs/policy.md of the policy's keys.
-func TestGoldenPolicyReference(t *testing.T) {
+// TestExampleConfigurationIsUnderstood reads the firn.yaml that operators copy.
+func TestExampleConfigurationIsUnderstood(t *testing.T) {
 	t.Parallel()
-	const name = "../../docs/policy.md"
-	before, _, found := strings.Cut(page(t, "docs/policy.md"), policyMark)
+	_, rest, _ := strings.Cut(page(t, "docs/operations.md"), "```yaml\n")
+	text, _, found := strings.Cut(rest, "```")
 	if !found {
-		t.Fatalf("docs/policy.md lacks the line %q", strings.TrimSpace(policyMark))
+		t.Fatal("docs/operations.md has no example")
 	}
-	want := before + policyMark + policyTables()
-	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	settings, err := edge.ParseSettings([]byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if page(t, "docs/policy.md") != want {
-		t.Error("docs/policy.md is not what the policy's keys say: go test ./internal/layering -run Golden -update")
+	if _, err := policy.Parse(settings.Policy); err != nil {
+		t.Error(err)
 	}
 }
 
-const policyMark = "<!-- below: made by go test ./internal/layering -run Golden -update -->\n"
+var namedTest = regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 
-func policyTables() string {
-	var b strings.Builder
-	job := "-"
-	for _, k := range policy.Keys() {
-		if string(k.Job) != job {
-			job = string(k.Job)
-			title := "The table"
-			if job != "" {
-				title = "`" + job + "`"
+// TestCasesNameTestsThatExist holds docs/cases.md: each of the 105 cases has one line, and a test that it names is there.
+func TestCasesNameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	const cases = 105
+	text, seen := page(t, "docs/cases.md"), map[string]bool{}
+	for _, row := range rows(text) {
+		if len(row) == 4 && row[0] != "Case" {
+			if seen[row[0]] {
+				t.Errorf("case %s has two lines", row[0])
 			}
-			b.WriteString("\n## " + title + "\n\n| Key | Kind | Default | Also set by | What it does |\n|---|---|---|---|---|\n")
+			seen[row[0]] = true
 		}
-		b.WriteString("| `" + k.Name + "` | " + kindText(k) + " | " + defaultText(k) + " | " + nameText(k) + " | " + k.Note + " |\n")
 	}
-	return b.String()
-}
-
-func kindText(k policy.Key) string {
-	if len(k.Values) > 0 {
-		return strings.Join(k.Values, ", ")
+	if len(seen) != cases {
+		t.Errorf("docs/cases.md has %d cases: want %d", len(seen), cases)
 	}
-	return string(k.Kind)
-}
-
-func defaultText(k policy.Key) string {
-	text := "-"
-	if k.Default != "" {
-		text = "`" + k.Default + "`"
+	sources := map[string]string{}
+	for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
+		if _, read := sources[m[1]]; !read {
+			files, err := filepath.Glob("../" + m[1] + "/*_test.go")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				data, err := os.ReadFile(f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sources[m[1]] += string(data)
+			}
+		}
+		if !strings.Contains(sources[m[1]], "func "+m[2]+"(") {
+			t.Errorf("docs/cases.md names %s.%s, which does not exist", m[1], m[2])
+		}
 	}
-	if k.Glue != "" {
-		text += " (glue: `" + k.Glue + "`)"
-	}
-	return text
-}
-
-func nameText(k policy.Key) string {
-	var names []string
-	if k.Option != "" {
-		names = append(names, "option `"+k.Option+"`")
-	}
-	if k.Argument != "" {
-		names = append(names, "argument `"+k.Argument+"`")
-	}
-	if k.Property != "" {
-		names = append(names, "property `"+k.Property+"`")
-	}
-	if len(names) == 0 {
-		return "-"
-	}
-	return strings.Join(names, ", ")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,7 +14,6 @@ import (
 	"firn/internal/edge"
 	"firn/internal/local"
 	"firn/internal/maintenance"
-	"firn/internal/store"
 	"firn/internal/telemetry"
 )
 
@@ -80,8 +80,12 @@ func (a *app) settings() (edge.Settings, error) {
 	var settings edge.Settings
 	path := a.globals.Config
 	if path == "" {
-		if _, err := os.Stat("firn.yaml"); err == nil {
-			path = "firn.yaml"
+		dir, err := a.workDir()
+		if err != nil {
+			return settings, err
+		}
+		if _, err := os.Stat(filepath.Join(dir, "firn.yaml")); err == nil {
+			path = filepath.Join(dir, "firn.yaml")
 		}
 	}
 	if path != "" {
@@ -109,6 +113,14 @@ func (a *app) settings() (edge.Settings, error) {
 	return settings, nil
 }
 
+// workDir is the working directory, where firn.yaml and .pyiceberg.yaml may lie.
+func (a *app) workDir() (string, error) {
+	if a.dir != "" {
+		return a.dir, nil
+	}
+	return os.Getwd()
+}
+
 // stateDir is where a laptop keeps what outlives a command: FIRN_HOME, else the user's state folder.
 func (a *app) stateDir() (string, error) {
 	env := edge.Environment(a.environ)
@@ -117,11 +129,10 @@ func (a *app) stateDir() (string, error) {
 		dir = filepath.Join(env["XDG_STATE_HOME"], "firn")
 	}
 	if dir == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("find the home folder (or set FIRN_HOME): %w", err)
+		if env["HOME"] == "" {
+			return "", &usageError{errors.New("find the folder for work and state: set FIRN_HOME or HOME")}
 		}
-		dir = filepath.Join(home, ".local", "state", "firn")
+		dir = filepath.Join(env["HOME"], ".local", "state", "firn")
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -142,19 +153,15 @@ func (a *app) open() (*edge.Clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		home = ""
-	}
-	dir, err := os.Getwd()
+	dir, err := a.workDir()
 	if err != nil {
 		return nil, err
 	}
-	config, err := settings.CatalogConfig(home, dir, a.environ, a.globals.Properties)
+	config, err := settings.CatalogConfig(edge.Environment(a.environ)["HOME"], dir, a.environ, a.globals.Properties)
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	a.clients = edge.NewClients(config, settings, map[string]store.Full{})
+	a.clients = edge.NewClients(config, settings, a.stores)
 	return a.clients, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"firn/internal/local/demo"
+	"firn/internal/local/inspect"
 )
 
 // demoCommand makes a lake, lets it decay and heals it.
@@ -85,12 +86,12 @@ func printMeasures(a *app, r demo.Result) error {
 		line(name, func(m demo.Measure) string { return fmt.Sprint(n(m)) })
 	}
 	count("data files", func(m demo.Measure) int64 { return m.DataFiles })
-	line("average data file", func(m demo.Measure) string { return sizeText(m.AverageBytes()) })
+	line("average data file", func(m demo.Measure) string { return inspect.Size(m.AverageBytes()) })
 	count("delete files", func(m demo.Measure) int64 { return m.DeleteFiles })
 	count("manifests", func(m demo.Measure) int64 { return m.Manifests })
 	count("snapshots", func(m demo.Measure) int64 { return m.Snapshots })
 	count("files on disk", func(m demo.Measure) int64 { return m.FilesOnDisk })
-	line("bytes on disk", func(m demo.Measure) string { return sizeText(m.BytesOnDisk) })
+	line("bytes on disk", func(m demo.Measure) string { return inspect.Size(m.BytesOnDisk) })
 	line("full scan", func(m demo.Measure) string { return m.ScanTime.Round(time.Millisecond).String() })
 	count("rows", func(m demo.Measure) int64 { return m.Content.Rows })
 	line("digest of all rows", func(m demo.Measure) string { return m.Content.Digest })
@@ -104,19 +105,4 @@ func printMeasures(a *app, r demo.Result) error {
 		fmt.Fprintln(a.stdout, "\nthe rows are the same: number, digest, and nulls, least and greatest value of every column (read by iceberg-go's scan)")
 	}
 	return nil
-}
-
-// sizeText spells a size for people.
-func sizeText(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, units := float64(n), "KMGTP"
-	for i := range units {
-		if value /= unit; value < unit || i == len(units)-1 {
-			return fmt.Sprintf("%.1f %ciB", value, units[i])
-		}
-	}
-	return ""
 }

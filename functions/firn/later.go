@@ -3,10 +3,6 @@ package main
 // Verbs that are part of the interface and not built yet: each says so and ends with the status of a refusal.
 
 type (
-	explainCommand struct {
-		Table string `required:"" placeholder:"NS.T"`
-		JSON  bool   `name:"json"`
-	}
 	verifyCommand struct {
 		Table      string `required:"" placeholder:"NS.T"`
 		SnapshotID string `name:"snapshot-id" placeholder:"ID"`
@@ -28,9 +24,6 @@ type (
 )
 
 // Run refuses.
-func (*explainCommand) Run(*app) error { return &notBuiltError{"firn explain"} }
-
-// Run refuses.
 func (*verifyCommand) Run(*app) error { return &notBuiltError{"firn verify"} }
 
 // Run refuses.
@@ -41,15 +34,3 @@ func (*replayCommand) Run(*app) error { return &notBuiltError{"firn replay"} }
 
 // Run refuses.
 func (*serveCommand) Run(*app) error { return &notBuiltError{"firn serve"} }
-
-type (
-	inspectCommand struct {
-		Table string `required:"" placeholder:"NS.T"`
-		View  string `placeholder:"V"`
-		JSON  bool   `name:"json"`
-		HTML  string `name:"html" placeholder:"FILE"`
-	}
-)
-
-// Run refuses.
-func (*inspectCommand) Run(*app) error { return &notBuiltError{"firn inspect"} }

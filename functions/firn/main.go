@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"firn/internal/contract"
 	"firn/internal/edge"
+	"firn/internal/store"
 )
 
 func main() {
@@ -27,6 +30,10 @@ type process struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
+	// dir is the working directory; "" asks the operating system.
+	dir string
+	// stores replaces stores by scheme (tests: memory, faults).
+	stores map[string]store.Full
 }
 
 // exitCall carries an exit status out of the parser (--help).
@@ -78,4 +85,28 @@ func asksJSON(command *kong.Context) bool {
 		}
 	}
 	return false
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels: the current group is given up, its outputs are aborted, and the run is
+// closed as after any failure. A second one ends the process at once; what it leaves, the next run on the table closes.
+func interruptible(parent context.Context, out io.Writer) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-signals:
+		case <-done:
+			return
+		}
+		fmt.Fprintln(out, "firn: interrupted: giving up the current work and closing the run; once more ends at once")
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel()
+	}
 }

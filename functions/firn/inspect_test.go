@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"firn/internal/icebergtest"
+	"firn/internal/local/inspect"
+)
+
+// TestInspectEveryReferenceTable compares the health with what Spark counted, whatever the tables' file format is.
+func TestInspectEveryReferenceTable(t *testing.T) {
+	t.Parallel()
+	for _, name := range icebergtest.ReferenceNames(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			ref := b.reference(name)
+			var h inspect.Health
+			if err := json.Unmarshal([]byte(b.must("inspect", "--table", "db."+name, "--json").stdout), &h); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int64{
+				"data_files": h.DataFiles.DataFiles, "position_delete_files": h.DeleteFiles.Position, "equality_delete_files": h.DeleteFiles.Equality,
+				"deletion_vectors": h.DeleteFiles.Vectors, "manifests": h.Manifests.Count, "snapshots": int64(h.Snapshots.Count),
+				"data_records": h.DataFiles.Records, "data_bytes": h.DataFiles.DataBytes,
+			}
+			for key, want := range ref.Expected.Counts {
+				if n, known := got[key]; known && n != want {
+					t.Errorf("%s: %d, Spark counted %d", key, n, want)
+				}
+			}
+			if h.FormatVersion != ref.Expected.FormatVersion || len(h.Due) != 5 || len(h.Faults) > 0 {
+				t.Errorf("health %+v", h)
+			}
+			for _, view := range inspect.ViewNames() {
+				rows := b.object(b.must("inspect", "--table", "db."+name, "--view", view, "--json"))["rows"].([]any)
+				if want := map[string]int64{"snapshots": got["snapshots"], "manifests": got["manifests"]}[view]; want != 0 && int64(len(rows)) != want {
+					t.Errorf("view %s has %d rows, want %d", view, len(rows), want)
+				}
+				b.must("inspect", "--table", "db."+name, "--view", view)
+			}
+		})
+	}
+}
+
+func TestInspectWritesAPageOfItsOwn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.reference("part_multi")
+	file := filepath.Join(t.TempDir(), "page.html")
+	got := b.must("inspect", "--table", "db.part_multi", "--html", file)
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.stdout != "" || !strings.Contains(string(page), "db.part_multi") || strings.Contains(string(page), "http") {
+		t.Errorf("stdout %q; page of %d bytes", got.stdout, len(page))
+	}
+}
+
+func TestExplainSaysWhereValuesComeFrom(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.reference("small_v2")
+	b.must("sql", "ALTER TABLE db.small_v2 SET TBLPROPERTIES ('firn.mode' = 'maintain', 'firn.expire_snapshots.retain-last' = '7')")
+	e := b.object(b.must("explain", "--table", "db.small_v2", "--json"))
+	if e["mode"] != "maintain" || !strings.Contains(e["automatic"].(string), "would run") {
+		t.Errorf("mode %v, automatic %v", e["mode"], e["automatic"])
+	}
+	at := slices.IndexFunc(e["policy"].([]any), func(p any) bool { return p.(map[string]any)["key"] == "expire_snapshots.retain-last" })
+	setting := e["policy"].([]any)[at].(map[string]any)
+	if setting["value"] != "7" || setting["source"] != "table property firn.expire_snapshots.retain-last" {
+		t.Errorf("setting %v", setting)
+	}
+	text := b.must("explain", "--table", "db.small_v2").stdout
+	if !strings.Contains(text, "retain-last") || !strings.Contains(text, "instead of") {
+		t.Errorf("text\n%s", text)
+	}
+}

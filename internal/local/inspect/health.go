@@ -1,0 +1,181 @@
+package inspect
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/decide"
+	"firn/internal/maintenance"
+	"firn/internal/policy"
+)
+
+// topPartitions bounds the list of partitions with most small files.
+const topPartitions = 10
+
+// Health is a table's state in figures. Times are RFC 3339 in UTC.
+type Health struct {
+	Table            string      `json:"table"`
+	UUID             string      `json:"table_uuid"`
+	Location         string      `json:"location"`
+	FormatVersion    int         `json:"format_version"`
+	LookedAt         string      `json:"looked_at"`
+	MetadataLocation string      `json:"metadata_location"`
+	MetadataFiles    int         `json:"metadata_files"`
+	Snapshots        Snapshots   `json:"snapshots"`
+	Refs             []string    `json:"refs"`
+	TargetBytes      int64       `json:"target_file_size_bytes"`
+	DataFiles        Files       `json:"data_files"`
+	DeleteFiles      Deletes     `json:"delete_files"`
+	Manifests        Manifests   `json:"manifests"`
+	Partitions       int         `json:"partitions"`
+	TopPartitions    []Partition `json:"top_partitions"`
+	// Faults are contradictions in the metadata.
+	Faults []string `json:"faults,omitempty"`
+	// Mode is what automatic runs may do, AsksFor the jobs that the symptoms ask for, Due the decision about each job.
+	Mode    policy.Mode `json:"mode"`
+	AsksFor []string    `json:"asks_for"`
+	Due     []Due       `json:"due"`
+}
+
+// Snapshots describes the snapshots.
+type Snapshots struct {
+	Count     int    `json:"count"`
+	CurrentID *int64 `json:"current_snapshot_id"`
+	OldestAt  string `json:"oldest_at,omitempty"`
+	NewestAt  string `json:"newest_at,omitempty"`
+	// OldestAge is in words, by the time of the look.
+	OldestAge string `json:"oldest_age,omitempty"`
+	NewestAge string `json:"newest_age,omitempty"`
+}
+
+// Manifests describes the manifests of the current snapshot.
+type Manifests struct {
+	Count  int64 `json:"count"`
+	Data   int64 `json:"data"`
+	Delete int64 `json:"delete"`
+	Bytes  int64 `json:"bytes"`
+	// Small are under half of the target size.
+	Small       int64 `json:"small"`
+	TargetBytes int64 `json:"target_size_bytes"`
+}
+
+// Due is the decision about one job.
+type Due struct {
+	Job    string `json:"job"`
+	Due    bool   `json:"due"`
+	Reason string `json:"reason"`
+}
+
+// History is what is known of earlier runs on the table; the zero value is "nothing".
+type History struct {
+	Jobs      map[maintenance.Job]decide.JobFacts
+	RunsToday int64
+}
+
+// Health surveys the table and decides what it asks for.
+func (v *View) Health(ctx context.Context, p policy.Policy, past History) (Health, error) {
+	s, err := v.survey(ctx)
+	if err != nil {
+		return Health{}, err
+	}
+	meta := v.Table.Metadata
+	h := Health{
+		Table: v.Table.ID.String(), UUID: meta.TableUUID().String(), Location: meta.Location(), FormatVersion: meta.Version(),
+		LookedAt: stamp(v.now.UnixMilli()), MetadataLocation: v.Table.Pointer.MetadataLocation, MetadataFiles: 1, TargetBytes: v.Target(),
+		DataFiles: s.files, DeleteFiles: s.deletes, Manifests: v.manifestCounts(), Partitions: len(s.partitions),
+		TopPartitions: s.partitions[:min(topPartitions, len(s.partitions))], Faults: s.faults, Mode: p.Mode(), Snapshots: v.snapshotCounts(),
+		AsksFor: []string{}, Refs: []string{},
+	}
+	for range meta.PreviousFiles() {
+		h.MetadataFiles++
+	}
+	for name, ref := range meta.Refs() {
+		h.Refs = append(h.Refs, strings.ToLower(string(ref.SnapshotRefType))+" "+name)
+	}
+	slices.Sort(h.Refs)
+	for _, d := range decide.Due(v.dueInput(s, h.Manifests, past), p) {
+		h.Due = append(h.Due, Due{Job: string(d.Job), Due: d.Due, Reason: d.Reason})
+		if d.Due {
+			h.AsksFor = append(h.AsksFor, string(d.Job))
+		}
+	}
+	return h, nil
+}
+
+func (v *View) manifestCounts() Manifests {
+	m := Manifests{TargetBytes: v.manifestTarget()}
+	for _, f := range v.manifests {
+		m.Count++
+		m.Bytes += f.Length()
+		if f.ManifestContent() == iceberg.ManifestContentDeletes {
+			m.Delete++
+		} else {
+			m.Data++
+		}
+		if f.Length() < m.TargetBytes/2 {
+			m.Small++
+		}
+	}
+	return m
+}
+
+func (v *View) snapshotCounts() Snapshots {
+	all := v.Table.Metadata.Snapshots()
+	s := Snapshots{Count: len(all)}
+	if current := v.Table.Metadata.CurrentSnapshot(); current != nil {
+		s.CurrentID = &current.SnapshotID
+	}
+	if len(all) == 0 {
+		return s
+	}
+	oldest, newest := all[0].TimestampMs, all[0].TimestampMs
+	for _, snap := range all {
+		oldest, newest = min(oldest, snap.TimestampMs), max(newest, snap.TimestampMs)
+	}
+	s.OldestAt, s.NewestAt = stamp(oldest), stamp(newest)
+	s.OldestAge, s.NewestAge = v.age(oldest), v.age(newest)
+	return s
+}
+
+func (v *View) age(ms int64) string {
+	return v.now.Sub(time.UnixMilli(ms)).Round(time.Minute).String()
+}
+
+// dueInput describes the table to the triggers in the way the ledger does.
+func (v *View) dueInput(s survey, m Manifests, past History) decide.DueInput {
+	in := decide.DueInput{
+		NowMS: v.now.UnixMilli(), Commits: v.foreignCommits(past), Snapshots: int64(len(v.Table.Metadata.Snapshots())), SmallManifests: m.Small,
+		DanglingDeleteFiles: s.deletes.Dangling, RunsToday: past.RunsToday, Jobs: past.Jobs,
+	}
+	for _, p := range s.partitions {
+		in.Partitions = append(in.Partitions, decide.PartitionFacts{
+			Name: p.Name, DataFiles: p.DataFiles, SmallFiles: p.SmallFiles, PositionDeleteFiles: p.PositionDeleteFiles,
+			EqualityDeleteFiles: p.EqualityDeleteFiles, DeletedRows: p.PositionRecords, Rows: p.Records, LastWriteMS: p.LastWriteMS,
+		})
+	}
+	return in
+}
+
+// foreignCommits counts snapshots since the last run that are no rewrite and not ours.
+func (v *View) foreignCommits(past History) int64 {
+	last := int64(0)
+	for facts := range maps.Values(past.Jobs) {
+		last = max(last, facts.LastRunMS)
+	}
+	n := int64(0)
+	for _, snap := range v.Table.Metadata.Snapshots() {
+		if snap.TimestampMs > last && snap.Summary != nil && snap.Summary.Operation != table.OpReplace {
+			n++
+		}
+	}
+	return n
+}
+
+// stamp spells a time.
+func stamp(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }

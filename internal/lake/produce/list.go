@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -26,6 +28,11 @@ func (b *build) list(ctx context.Context, manifests []iceberg.ManifestFile) (*ta
 	w, err := b.listWriter(&buf, snap)
 	if err != nil {
 		return nil, fmt.Errorf("start manifest list: %w", err)
+	}
+	for _, m := range manifests {
+		if err := keepEmptyBounds(m); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.AddManifests(manifests); err != nil {
 		return nil, fmt.Errorf("list manifests: %w", err)
@@ -54,3 +61,31 @@ func (b *build) listWriter(buf *bytes.Buffer, snap *table.Snapshot) (*iceberg.Ma
 		return iceberg.NewManifestListWriterV3(buf, snap.SnapshotID, snap.SequenceNumber, b.meta.NextRowID(), snap.ParentSnapshotID)
 	}
 }
+
+// keepEmptyBounds makes bounds of no bytes (the empty string as partition value) survive in the list. Their slices come out of manifests and
+// lists as nil, which the list's writer would encode as null: "no value but null", by which every reader passes over the whole manifest.
+func keepEmptyBounds(m iceberg.ManifestFile) error {
+	if !slices.ContainsFunc(m.Partitions(), func(s iceberg.FieldSummary) bool { return lost(s.LowerBound) || lost(s.UpperBound) }) {
+		return nil
+	}
+	// The type has no setter that keeps everything else, first_row_id among it; the field is exported for the encoder's sake.
+	value := reflect.Indirect(reflect.ValueOf(m)).FieldByName("PartitionList")
+	if !value.IsValid() {
+		return fmt.Errorf("keep partition bounds of manifest %s: type %T has no PartitionList", m.FilePath(), m)
+	}
+	list, ok := value.Interface().(*[]iceberg.FieldSummary)
+	if !ok || list == nil {
+		return fmt.Errorf("keep partition bounds of manifest %s: PartitionList is %s", m.FilePath(), value.Type())
+	}
+	for _, s := range *list {
+		for _, bound := range []*[]byte{s.LowerBound, s.UpperBound} {
+			if lost(bound) {
+				*bound = []byte{}
+			}
+		}
+	}
+	return nil
+}
+
+// lost tells a bound that is there and would be written as absent.
+func lost(bound *[]byte) bool { return bound != nil && *bound == nil }

@@ -140,8 +140,12 @@ func TestUnusableTable(t *testing.T) {
 		"compression-codec": func(b *bench) { b.pinned.Properties["write.parquet.compression-codec"] = "lzo" },
 		"metrics mode":      func(b *bench) { b.pinned.Properties["write.metadata.metrics.default"] = "most" },
 		"partition spec 9":  func(b *bench) { b.groups[0].OutputSpecID = 9 },
-		"no schema 77":      func(b *bench) { b.pinned.SchemaID = 77 },
-		"row lineage":       func(b *bench) { b.groups[0].HasRowLineage = true },
+		"may not be exact": func(b *bench) {
+			b.pinned.Schemas[0] = []byte(strings.Replace(string(b.pinned.Schemas[0]), `"name":"id"`, `"name":"id","initial-default":9007199254740994`, 1))
+		},
+		"is encrypted": func(b *bench) { b.pinned.Properties["encryption.key-id"] = "k" },
+		"no schema 77": func(b *bench) { b.pinned.SchemaID = 77 },
+		"row lineage":  func(b *bench) { b.groups[0].HasRowLineage = true },
 	} {
 		w, tbl, _ := smallTable(t)
 		b := newBench(t, w.Store, tbl.State())

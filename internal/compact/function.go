@@ -140,6 +140,9 @@ func (f *Function) rewrite(ctx context.Context, work *handoff.Work, g *handoff.G
 		return handoff.GroupResult{}, err
 	}
 	result := handoff.GroupResult{Outcome: maintenance.Committed, Proof: made.Proof, Engine: made.Name, Outputs: []handoff.Entry{}}
+	if len(t.sorted) > 0 {
+		result.Engine += " (rows keep the order of the inputs: the table's sort order is not applied)"
+	}
 	for _, in := range job.Inputs {
 		result.BytesIn += in.FileSizeBytes()
 	}

@@ -17,6 +17,10 @@ const (
 	oldestFormat = 1
 	newestFormat = 3
 	nameMapping  = "schema.name-mapping.default"
+	// encryptionKey marks a table whose files are to be encrypted.
+	encryptionKey = "encryption.key-id"
+	// exactDefault is the largest whole number that survives a decoder into float64, which iceberg-go uses for defaults.
+	exactDefault = 1 << 53
 )
 
 // table is the pinned state, decoded.
@@ -35,6 +39,9 @@ func readTable(p *handoff.Pinned) (*table, error) {
 	if p.FormatVersion < oldestFormat || p.FormatVersion > newestFormat {
 		return nil, fmt.Errorf("the table has format version %d, known are %d to %d: %w", p.FormatVersion, oldestFormat, newestFormat,
 			engine.ErrRefused)
+	}
+	if p.Properties[encryptionKey] != "" {
+		return nil, fmt.Errorf("the table is encrypted (property %s): %w", encryptionKey, engine.ErrRefused)
 	}
 	t := &table{pinned: p, defaults: map[int]json.RawMessage{}, specs: map[int]iceberg.PartitionSpec{}}
 	for _, raw := range p.Schemas {
@@ -67,7 +74,24 @@ func readTable(p *handoff.Pinned) (*table, error) {
 			return nil, fmt.Errorf("read property %s: %w: %w", nameMapping, err, engine.ErrRefused)
 		}
 	}
+	if err := t.checkDefaults(); err != nil {
+		return nil, err
+	}
 	return t, t.readSortOrder()
+}
+
+// checkDefaults refuses defaults that may have been rounded on their way through iceberg-go: a long beyond 2^53.
+func (t *table) checkDefaults() error {
+	for id, raw := range t.defaults {
+		f, ok := t.current.FindFieldByID(id)
+		if !ok || string(raw) == "null" || !f.Type.Equals(iceberg.PrimitiveTypes.Int64) {
+			continue
+		}
+		if n, err := json.Number(raw).Int64(); err != nil || n > exactDefault || n < -exactDefault {
+			return fmt.Errorf("the initial default %s of column %s may not be exact: %w", raw, f.Name, engine.ErrRefused)
+		}
+	}
+	return nil
 }
 
 // readSortOrder finds the columns of the table's sort order, which always keep bounds.

@@ -233,7 +233,7 @@ type JobOutcome struct {
 	SnapshotID int64 `json:"snapshot_id,string"`
 	// Columns are Spark's result columns of the procedure, under Spark's names.
 	Columns map[string]int64 `json:"columns,omitempty"`
-	// Refusals are the groups that were refused, lost or in conflict, with the reason; at most 20.
+	// Refusals are the files that were left alone and the groups that were refused, lost or in conflict, with the reason; at most 20.
 	Refusals []string `json:"refusals,omitempty"`
 	// Files are the locations that a dry run or an orphan sweep names; at most 20 travel here, the rest is in FilesLocation.
 	Files         []string `json:"files,omitempty"`

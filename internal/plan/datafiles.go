@@ -46,7 +46,7 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		return fmt.Errorf("encode plan summary: %w", err)
 	}
 	if len(plan.Groups) == 0 {
-		index.Outcome, index.Reason = maintenance.NothingToDo, nothingReason(plan)
+		index.Outcome, index.Reason = emptyPlan(plan)
 		return nil
 	}
 	index.PartialProgress, index.MaxFailedCommits = opts.PartialProgress, opts.MaxFailedCommits
@@ -99,13 +99,14 @@ func (p *planner) facts() decide.TableFacts {
 	return facts
 }
 
-// nothingReason says why a plan is empty.
-func nothingReason(plan maintenance.RewritePlan) string {
+// emptyPlan says how a job without groups ends, and why: refused when the rules wanted files that must be left alone.
+func emptyPlan(plan maintenance.RewritePlan) (maintenance.Outcome, string) {
+	none := fmt.Sprintf("none of %d data files qualifies", plan.SkippedFiles)
 	if plan.RefusedFiles == 0 {
-		return fmt.Sprintf("none of %d data files qualifies", plan.SkippedFiles)
+		return maintenance.NothingToDo, none
 	}
-	return fmt.Sprintf("none of %d data files qualifies; %d were refused, the first: %s: %s",
-		plan.SkippedFiles+plan.RefusedFiles, plan.RefusedFiles, plan.Refusals[0].Path, plan.Refusals[0].Reason)
+	return maintenance.Refused, fmt.Sprintf("%s; %d refused, the first: %s: %s",
+		none, plan.RefusedFiles, plan.Refusals[0].Path, plan.Refusals[0].Reason)
 }
 
 // DataFilesSummary is the detail of a rewrite_data_files index: what the report and a dry run show.

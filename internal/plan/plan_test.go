@@ -265,6 +265,21 @@ func TestFaultyFilesRefuseTheirGroupOnly(t *testing.T) {
 	}
 }
 
+func TestNothingButFaultyFilesIsRefused(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Version(3))
+	c := tbl.Commit(icebergtest.Append(icebergtest.Row{int64(1), "a", 0.5}))
+	tbl.Commit(icebergtest.DeleteVector(c.DataFiles[0], 0))
+	tbl.Commit(icebergtest.DeleteVectorBeside(c.DataFiles[0], 0))
+	d := newDesk(t, w, tbl)
+	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	index := d.index(t, maintenance.RewriteDataFiles)
+	if index.Outcome != maintenance.Refused || !strings.HasPrefix(index.Reason, "none of 1 data files qualifies; 1 refused, the first: "+c.DataFiles[0]) {
+		t.Errorf("outcome %s: %s", index.Outcome, index.Reason)
+	}
+}
+
 func TestLostLeaseEndsTheRun(t *testing.T) {
 	t.Parallel()
 	w, tbl := smallTable(t)

@@ -109,7 +109,9 @@ func sound(plan maintenance.RewritePlan, found map[int]located) maintenance.Rewr
 				out.Refusals = append(out.Refusals, maintenance.FileRefusal{Path: f.Path, Reason: fault.Error()})
 			}
 		}
-		if !faulty {
+		if faulty {
+			out.SkippedFiles += len(g.Files)
+		} else {
 			out.Groups, out.TotalFiles, out.TotalBytes = append(out.Groups, g), out.TotalFiles+len(g.Files), out.TotalBytes+g.SizeBytes
 		}
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ func (g gatherer) job(ctx context.Context, index handoff.Index) (maintenance.Job
 // batches sums up a rewrite's commits. Groups that did not land are refusals; the job is committed when any batch is.
 func (g gatherer) batches(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
 	landed, failed := 0, 0
+	out.Refusals = refusedFiles(index.Detail)
 	var bad maintenance.JobOutcome
 	for b := range index.Batches {
 		one := maintenance.JobOutcome{Columns: map[string]int64{}}
@@ -89,6 +91,21 @@ func (g gatherer) batches(ctx context.Context, index handoff.Index, out *mainten
 		out.Outcome = maintenance.NothingToDo
 	}
 	return nil
+}
+
+// refusedFiles lists the files that the plan left alone although the rules wanted them.
+func refusedFiles(detail json.RawMessage) []string {
+	var plan struct {
+		Refusals []maintenance.FileRefusal `json:"refusals"`
+	}
+	if json.Unmarshal(detail, &plan) != nil {
+		return nil // the report of what did happen matters more than the plan's own words
+	}
+	var lines []string
+	for _, r := range plan.Refusals {
+		lines = append(lines, fmt.Sprintf("left alone %s: %s", r.Path, r.Reason))
+	}
+	return lines
 }
 
 // batch reads one commit's result. Without one the run ended before the commit was settled.

@@ -3,6 +3,7 @@ package report_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -152,6 +153,19 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("history has %d runs, %v: want one", len(runs), err)
 			}
 		})
+	}
+}
+
+func TestRefusedFilesAreNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	index := w.rewriteIndex(1, false, 0)
+	index.Detail = []byte(`{"groups":1,"refused_files":1,"refusals":[{"Path":"s3://b/f.orc","Reason":"format ORC"}]}`)
+	w.write(t, w.work.Index(maintenance.RewriteDataFiles), index)
+	w.write(t, w.work.Commit(maintenance.RewriteDataFiles, 0), commitResult(maintenance.Committed, 7, 3))
+	job := w.handle(t, nil).Jobs[0]
+	if job.Outcome != maintenance.Committed || !slices.Equal(job.Refusals, []string{"left alone s3://b/f.orc: format ORC"}) {
+		t.Errorf("outcome %s with notes %q: want committed, and the file that was left alone", job.Outcome, job.Refusals)
 	}
 }
 

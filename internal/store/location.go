@@ -120,11 +120,11 @@ func Canonical(text string) (string, error) {
 	return loc.Canonical().String(), nil
 }
 
-// Join appends name to a location with exactly one slash between.
+// Join appends names to a location with exactly one slash between. A last name that is empty, or ends in a slash, makes a folder.
 func Join(base string, names ...string) string {
 	out := strings.TrimRight(base, "/")
 	for _, n := range names {
-		out += "/" + strings.TrimLeft(n, "/")
+		out = strings.TrimRight(out, "/") + "/" + strings.TrimLeft(n, "/")
 	}
 	return out
 }

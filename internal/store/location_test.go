@@ -79,6 +79,9 @@ func TestJoin(t *testing.T) {
 		{"s3://b/a/c", "s3://b/", []string{"/a", "c"}},
 		{"file:///x/y", "file:///x//", []string{"y"}},
 		{"s3://b", "s3://b", nil},
+		{"s3://b/runs/x/y", "s3://b", []string{"runs/", "x", "y"}},
+		{"s3://b/runs/x/", "s3://b", []string{"runs/", "x", ""}},
+		{"s3://b/runs/", "s3://b", []string{"runs/"}},
 	} {
 		if got := store.Join(c.base, c.rest...); got != c.want {
 			t.Errorf("join %q %q: got %q: want %q", c.base, c.rest, got, c.want)

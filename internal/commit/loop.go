@@ -233,8 +233,9 @@ func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.
 		l.refusal = err
 		return none, false, nil
 	default:
-		l.unknown, l.cause = l.unknown+1, err
-		return none, false, ctx.Err()
+		// It counts as a race too: when a head shows that it is absent, the next attempt is one of the bounded number.
+		l.unknown, l.races, l.cause = l.unknown+1, l.races+1, err
+		return none, false, l.pause(ctx, p, l.races)
 	}
 }
 

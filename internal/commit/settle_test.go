@@ -409,6 +409,21 @@ func TestZombie(t *testing.T) {
 	})
 }
 
+// A catalog that never answers beside a writer that always wins: every attempt is settled by the moved pointer, and their number is bounded.
+func TestNoAnswerAndLostRaces(t *testing.T) {
+	t.Parallel()
+	x, _ := ready(t)
+	f := x.faulty()
+	f.commit = func(n int, _ func() (committer.Result, error)) (committer.Result, error) {
+		x.table.Commit(icebergtest.Append(icebergtest.Row{int64(1000 + n), "z", 1.0}))
+		return committer.Result{}, errLost
+	}
+	out, err := x.function(nil, f).Handle(context.Background(), x.input())
+	if err != nil || out.Outcome != maintenance.Conflict || f.calls != 5 || x.ours() != 0 {
+		t.Errorf("%+v, %v after %d calls: want a conflict after five", out, err, f.calls)
+	}
+}
+
 func TestLosesEveryRace(t *testing.T) {
 	t.Parallel()
 	x, _ := ready(t)

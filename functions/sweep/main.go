@@ -24,7 +24,8 @@ func main() {
 				l, err := p.Lake(ctx, name)
 				return l.Catalog, l.Store, err
 			},
-			Work: work, WorkLocation: p.Settings().WorkLocation, Now: p.Now, Sleep: sleep, NewAttempt: uuid.NewString, Log: p.Log,
+			Work: work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now, Sleep: sleep,
+			NewAttempt: uuid.NewString, Log: p.Log,
 		}).Handle), nil
 	})
 }

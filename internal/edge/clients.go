@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"firn/internal/lake/catalogs"
 	"firn/internal/state"
@@ -112,6 +113,21 @@ func (c *Clients) Tables(name string) (store.ReadWriter, error) {
 	}
 	c.tables[name] = st
 	return st, nil
+}
+
+// restGrace is how long expired files outlive an expiry on a REST catalog: its server and caches may still hand out the replaced metadata.
+const restGrace = 15 * time.Minute
+
+// Grace is how long after an expiry's commit its files are left alone.
+func (c *Clients) Grace(name string) time.Duration {
+	props, err := c.config.Properties(name)
+	if err != nil {
+		return restGrace
+	}
+	if kind, err := catalogs.Kind(props); err == nil && kind != catalogs.TypeREST {
+		return 0
+	}
+	return restGrace
 }
 
 // Work is the store of the work location: the default catalog's properties reach it.

@@ -112,7 +112,7 @@ func (w wiring) sweep() edge.Raw {
 			l, err := w.clients.Lake(ctx, name)
 			return l.Catalog, l.Store, err
 		},
-		Work: w.work, WorkLocation: w.location, Now: w.opts.Now, Sleep: sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
+		Work: w.work, WorkLocation: w.location, Grace: w.clients.Grace, Now: w.opts.Now, Sleep: sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
 	}).Handle)
 }
 

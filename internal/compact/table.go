@@ -175,7 +175,8 @@ func (t *table) entry(f iceberg.DataFile, g *handoff.Group) (handoff.Entry, erro
 	}
 	data, err := lake.EncodeFile(f, spec, schema)
 	if err != nil {
-		return handoff.Entry{}, fmt.Errorf("write the entry of %s: %w", f.FilePath(), err)
+		// iceberg-go cannot spell some specs in Avro, such as two decimals of different width: no manifest could hold the file.
+		return handoff.Entry{}, fmt.Errorf("write the entry of %s: %w: %w", f.FilePath(), err, engine.ErrRefused)
 	}
 	return handoff.Entry{File: data, Path: f.FilePath(), SpecID: g.OutputSpecID, DataSequence: g.DataSequence}, nil
 }

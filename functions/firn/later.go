@@ -9,7 +9,7 @@ type (
 		JSON       bool   `name:"json"`
 	}
 	restoreCommand struct {
-		Run_ string `name:"run" required:"" placeholder:"ID"` //nolint:revive // the method Run takes the name
+		RunID string `name:"run" required:"" placeholder:"ID"`
 	}
 	replayCommand struct {
 		Table  string `required:"" placeholder:"NS.T"`

@@ -24,6 +24,8 @@ type Host struct {
 	// Work is the store of the work location, Scheme the location's scheme.
 	Work   store.ReadWriter
 	Scheme string
+
+	calls inFlight
 }
 
 // Invoke implements workflow.Host. The payload and the answer pass as JSON, so that wire types are exercised.
@@ -31,6 +33,13 @@ func (h *Host) Invoke(ctx context.Context, call workflow.Invocation) (json.RawMe
 	fn, found := h.Functions[call.Function]
 	if !found {
 		return nil, &workflow.TaskError{Name: "Lambda.ResourceNotFoundException", Cause: "no function " + call.Function}
+	}
+	if !h.calls.enter() {
+		return nil, fmt.Errorf("invoke %s: the run is being closed: %w", call.Function, context.Canceled)
+	}
+	defer h.calls.leave()
+	if uninterrupted(call.Function) {
+		ctx = context.WithoutCancel(ctx)
 	}
 	out, err := fn(ctx, call.Payload)
 	var named *edge.Error

@@ -122,7 +122,7 @@ func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.Tab
 			return state.Lease{}, &BusyError{Table: id, RunID: held.RunID}
 		}
 		r.Log.WarnContext(ctx, "close a dead run", "run_id", held.RunID, "table", id.String())
-		err = r.closeRun(ctx, st, held)
+		err = r.closeRun(ctx, st, held, "the process that executed the run died")
 		r.unlock(lock)
 		if err != nil {
 			return state.Lease{}, fmt.Errorf("close dead run %s: %w", held.RunID, err)
@@ -131,12 +131,12 @@ func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.Tab
 }
 
 // closeRun does for a dead run what the state machine does after a failure: abandon, then report.
-func (r *Runner) closeRun(ctx context.Context, st state.Store, held state.Lease) error {
+func (r *Runner) closeRun(ctx context.Context, st state.Store, held state.Lease, cause string) error {
 	var in maintenance.ExecutionInput
 	if err := json.Unmarshal(held.Input, &in); err != nil {
 		return fmt.Errorf("decode its input: %w", err)
 	}
-	failure := &maintenance.StepError{Error: "States.Runtime", Cause: "the process that executed the run died"}
+	failure := &maintenance.StepError{Error: "States.Runtime", Cause: cause}
 	calls := []struct {
 		function string
 		payload  any
@@ -192,12 +192,16 @@ func (r *Runner) execute(ctx context.Context, st state.Store, in maintenance.Exe
 	if err != nil {
 		return maintenance.ReportOutput{}, fmt.Errorf("load state machine: %w", err)
 	}
+	host := &Host{Functions: r.Functions, Work: work, Scheme: r.Clients.WorkScheme()}
 	runtime := workflow.Runtime{
-		Host:  &Host{Functions: r.Functions, Work: work, Scheme: r.Clients.WorkScheme()},
+		Host:  host,
 		Clock: workflow.NewClock(r.Now), Observe: r.Observe, Parallelism: 1,
 	}
 	execution := workflow.Execution{MachineARN: workflow.LocalMachineARN("maintain"), Name: string(in.Run.RunID), Input: input}
 	result, err := machine.Run(ctx, execution, runtime)
+	if err != nil && ctx.Err() != nil {
+		return r.interrupted(ctx, st, host, state.Lease{Table: in.Run.Table, Token: in.Run.Token, RunID: in.Run.RunID, Input: input})
+	}
 	if err != nil {
 		return maintenance.ReportOutput{}, fmt.Errorf("run %s: %w", in.Run.RunID, err)
 	}

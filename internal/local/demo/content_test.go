@@ -7,8 +7,14 @@ func TestSpellingsOfDifferentRowsDiffer(t *testing.T) {
 	t.Parallel()
 	text := func(s string) value { return value{isText: true, text: s} }
 	rows := [][]value{
-		{text("ab"), text("c")}, {text("a"), text("bc")}, {text(""), text("abc")}, {{null: true}, text("abc")}, {text("abc"), {null: true}},
-		{{number: 1}, {number: 2}}, {{number: 2}, {number: 1}}, {{isFloat: true, float: 1}, {number: 2}},
+		{text("ab"), text("c")},
+		{text("a"), text("bc")},
+		{text(""), text("abc")},
+		{{null: true}, text("abc")},
+		{text("abc"), {null: true}},
+		{{number: 1}, {number: 2}},
+		{{number: 2}, {number: 1}},
+		{{isFloat: true, float: 1}, {number: 2}},
 	}
 	seen := map[string]int{}
 	for i, r := range rows {

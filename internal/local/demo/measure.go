@@ -55,7 +55,10 @@ func measure(ctx context.Context, l edge.Lake, id maintenance.TableID, wall func
 		m.FilesOnDisk++
 		m.BytesOnDisk += info.SizeBytes
 	}
-	for range l.Store.Uploads(ctx, t.Metadata.Location()+"/") {
+	for _, err := range l.Store.Uploads(ctx, t.Metadata.Location()+"/") {
+		if err != nil {
+			return Measure{}, err
+		}
 		m.FilesOnDisk++
 	}
 	if m.ScanTime, _, err = scanTime(ctx, l.Store, t, wall); err != nil {

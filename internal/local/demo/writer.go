@@ -108,10 +108,7 @@ func (w *Writer) write(ctx context.Context, b batch) (*table.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	added := make([]iceberg.DataFile, 0, len(files)+1)
-	for _, f := range files {
-		added = append(added, f)
-	}
+	added := slices.Clone(files)
 	if b.deletes > 0 && len(w.recent) > 0 {
 		f, err := w.deleteRows(ctx, b.deletes)
 		if err != nil {

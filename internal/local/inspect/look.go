@@ -73,11 +73,21 @@ func (v *View) partition(specID int, tuple map[int]any) string {
 	for _, f := range spec.Fields() {
 		text := "null"
 		if value := tuple[f.FieldID]; value != nil {
-			text = f.Transform.ToHumanStr(value)
+			text = f.Transform.ToHumanStrType(v.sourceType(f.SourceID()), value)
 		}
 		parts = append(parts, f.Name+"="+text)
 	}
 	return strings.Join(parts, "/")
+}
+
+// sourceType is the type of a partition field's source column, in whichever schema has it; text when it is gone from all.
+func (v *View) sourceType(id int) iceberg.Type {
+	for _, schema := range v.Table.Metadata.Schemas() {
+		if f, found := schema.FindFieldByID(id); found {
+			return f.Type
+		}
+	}
+	return iceberg.PrimitiveTypes.String
 }
 
 // Partition is what is known of one partition.

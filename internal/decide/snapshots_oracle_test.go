@@ -2,6 +2,7 @@ package decide_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -43,9 +44,7 @@ func TestSnapshotsOracle(t *testing.T) {
 		for _, caseName := range ref.OracleNames() {
 			snapshots, refs := history(tab)
 			properties := map[string]string{}
-			for k, v := range tab.Metadata.Properties() {
-				properties[k] = v
-			}
+			maps.Copy(properties, tab.Metadata.Properties())
 			for _, step := range ref.Oracle(t, caseName).Steps {
 				if step.Statement == "ALTER TABLE ref.db.orphans SET TBLPROPERTIES ('gc.enabled'='false')" {
 					properties["gc.enabled"] = "false"

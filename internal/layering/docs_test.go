@@ -87,7 +87,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	if err != nil {
 		t.Skipf("git does not list the documents: %v", err)
 	}
-	for _, name := range strings.Fields(string(pages)) {
+	for name := range strings.FieldsSeq(string(pages)) {
 		for _, m := range link.FindAllStringSubmatch(page(t, name), -1) {
 			if m[1] == "" || strings.Contains(m[1], "://") {
 				continue

@@ -182,8 +182,7 @@ func list(t *testing.T, patterns ...string) []goPackage {
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
 		}
 		t.Fatalf("go list: %v", err)

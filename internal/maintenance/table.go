@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -94,10 +95,8 @@ func splitIdentifier(text string) ([]string, error) {
 		return nil, errors.New("close the back quote")
 	}
 	parts = append(parts, part.String())
-	for _, p := range parts {
-		if p == "" {
-			return nil, errors.New("remove the empty part")
-		}
+	if slices.Contains(parts, "") {
+		return nil, errors.New("remove the empty part")
 	}
 	return parts, nil
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -48,9 +49,7 @@ func SchemaJSON() ([]byte, error) {
 // object copies the properties, so that callers may add to them.
 func object(properties map[string]any) map[string]any {
 	copied := map[string]any{}
-	for k, v := range properties {
-		copied[k] = v
-	}
+	maps.Copy(copied, properties)
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": copied}
 }
 

@@ -73,7 +73,7 @@ func errorAt(text string, pos int, format string, args ...any) *SyntaxError {
 }
 
 // symbols are the multi-character symbols, longer ones first.
-var symbols = [...]string{"<=>", "=>", "<=", ">=", "<>", "!=", "==", "||", "::"}
+func symbols() [9]string { return [...]string{"<=>", "=>", "<=", ">=", "<>", "!=", "==", "||", "::"} }
 
 // lex cuts a text into tokens; the last one is tokenEnd.
 func lex(text string) ([]token, error) {
@@ -114,7 +114,7 @@ func lexOne(text string, i int) (token, int, error) {
 		}
 		return token{tokenWord, text[i:end], i}, end, nil
 	}
-	for _, s := range symbols {
+	for _, s := range symbols() {
 		if strings.HasPrefix(text[i:], s) {
 			return token{tokenSymbol, s, i}, i + len(s), nil
 		}

@@ -3,6 +3,7 @@ package where
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -134,7 +135,7 @@ func SchemaFromJSON(schema json.RawMessage, specs []json.RawMessage) (Schema, er
 
 func (s *Schema) add(fields []jsonField, path []string, required bool) {
 	for _, f := range fields {
-		c := Column{Path: append(path[:len(path):len(path)], f.Name), FieldID: f.ID, Required: required && f.Required, Type: Type{Kind: TypeNested}}
+		c := Column{Path: append(slices.Clip(path), f.Name), FieldID: f.ID, Required: required && f.Required, Type: Type{Kind: TypeNested}}
 		var name string
 		var nested jsonStruct
 		switch {

@@ -79,7 +79,7 @@ func ValueOf(v any) (Value, bool) {
 		return Text(string(data)), true
 	case r.Kind() == reflect.Struct:
 		if f := r.FieldByName("Val"); f.IsValid() && f.CanInterface() {
-			if b, ok := f.Interface().(bigger); ok {
+			if b, ok := reflect.TypeAssert[bigger](f); ok {
 				return Decimal(b.BigInt()), true
 			}
 		}

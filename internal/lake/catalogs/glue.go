@@ -235,8 +235,7 @@ func glueWriteError(err error) error {
 
 // glueReadError classifies an error of a read, after the SDK's own repetitions.
 func glueReadError(err error) error {
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		switch {
 		case api.ErrorCode() == "EntityNotFoundException":
 			return fmt.Errorf("%w: %w", ErrNoSuchTable, err)
@@ -274,8 +273,7 @@ func (c *Glue) Register(ctx context.Context, id maintenance.TableID, metadataLoc
 		Parameters: map[string]string{glueTableType: glueIceberg, glueMetadataLocation: metadataLocation},
 	}}
 	_, err := c.client.CreateTable(ctx, input, once)
-	var missing *types.EntityNotFoundException
-	if errors.As(err, &missing) {
+	if _, ok := errors.AsType[*types.EntityNotFoundException](err); ok {
 		_, err = c.client.CreateDatabase(ctx, &glue.CreateDatabaseInput{CatalogId: c.catalogID, DatabaseInput: &types.DatabaseInput{Name: &levels[0]}}, once)
 		var exists *types.AlreadyExistsException
 		if err == nil || errors.As(err, &exists) {

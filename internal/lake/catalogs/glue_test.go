@@ -3,6 +3,7 @@ package catalogs_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,9 +36,7 @@ func fullTable(name, kind string) map[string]any {
 func openGlue(t *testing.T, server *catalogtest.GlueServer, more map[string]string) *catalogs.Glue {
 	t.Helper()
 	props := glueProps(server)
-	for k, v := range more {
-		props[k] = v
-	}
+	maps.Copy(props, more)
 	cat, err := catalogs.OpenGlue(t.Context(), "c", props)
 	if err != nil {
 		t.Fatal(err)

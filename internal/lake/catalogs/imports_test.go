@@ -12,7 +12,7 @@ func TestNoTablePackage(t *testing.T) {
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
-	for _, path := range strings.Fields(string(out)) {
+	for path := range strings.FieldsSeq(string(out)) {
 		if strings.HasPrefix(path, "github.com/apache/iceberg-go") {
 			t.Errorf("links %s", path)
 		}

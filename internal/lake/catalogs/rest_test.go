@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -39,9 +40,7 @@ func restWorld(t *testing.T, props map[string]string, prepare func(*catalogtest.
 	}
 	server.Log = nil
 	all := map[string]string{"uri": server.URL + "/"}
-	for k, v := range props {
-		all[k] = v
-	}
+	maps.Copy(all, props)
 	cat, err := catalogs.OpenREST("c", all)
 	if err != nil {
 		t.Fatal(err)

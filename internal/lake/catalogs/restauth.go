@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -119,9 +120,7 @@ func (o *oauth) fetch(ctx context.Context) error {
 	if o.id != "" {
 		form.Set("client_id", o.id)
 	}
-	for key, values := range o.extra {
-		form[key] = values
-	}
+	maps.Copy(form, o.extra)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.server, strings.NewReader(form.Encode()))
 	if err != nil {
 		return fmt.Errorf("fetch OAuth2 token: %w", err)

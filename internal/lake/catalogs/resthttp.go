@@ -76,8 +76,7 @@ func (c *REST) read(ctx context.Context, r call, answer any) error {
 
 // transient tells errors of a read that may pass: no answer, 408, 429 and 5xx.
 func transient(err error) bool {
-	var status *statusError
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*statusError](err); ok {
 		return status.status == http.StatusRequestTimeout || status.status == http.StatusTooManyRequests || status.status >= http.StatusInternalServerError
 	}
 	var network *url.Error

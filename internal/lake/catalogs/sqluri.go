@@ -78,11 +78,13 @@ func sqliteDSN(file string, query url.Values) string {
 
 // postgresSettings maps JDBC's names to libpq's; names that are the same in both, and pgx's own, stand for themselves. Settings of other
 // drivers, which say nothing about the server, are left out.
-var postgresSettings = map[string]string{
-	"user": "user", "password": "password", "currentSchema": "search_path", "ApplicationName": "application_name", "sslmode": "sslmode",
-	"sslrootcert": "sslrootcert", "sslcert": "sslcert", "sslkey": "sslkey", "connectTimeout": "connect_timeout",
-	"connect_timeout": "connect_timeout", "application_name": "application_name", "search_path": "search_path", "options": "options",
-	"target_session_attrs": "target_session_attrs", "host": "host", "port": "port", "dbname": "dbname",
+func postgresSettings() map[string]string {
+	return map[string]string{
+		"user": "user", "password": "password", "currentSchema": "search_path", "ApplicationName": "application_name", "sslmode": "sslmode",
+		"sslrootcert": "sslrootcert", "sslcert": "sslcert", "sslkey": "sslkey", "connectTimeout": "connect_timeout",
+		"connect_timeout": "connect_timeout", "application_name": "application_name", "search_path": "search_path", "options": "options",
+		"target_session_attrs": "target_session_attrs", "host": "host", "port": "port", "dbname": "dbname",
+	}
 }
 
 // parsePostgres turns a URI into pgx's form. Queries go as unnamed statements, so that poolers between us and the server do no harm.
@@ -91,14 +93,14 @@ func parsePostgres(uri string, props map[string]string) (sqlTarget, error) {
 	if err != nil {
 		return sqlTarget{}, fmt.Errorf("read catalog property %s: malformed PostgreSQL URI", PropURI) // the parser's error repeats the password
 	}
-	query := url.Values{}
+	query, settings := url.Values{}, postgresSettings()
 	for key, values := range u.Query() {
-		if name, ok := postgresSettings[key]; ok && len(values) > 0 {
+		if name, ok := settings[key]; ok && len(values) > 0 {
 			query.Set(name, values[len(values)-1])
 		}
 	}
 	for key, value := range props {
-		if name, ok := postgresSettings[strings.TrimPrefix(key, "jdbc.")]; ok && strings.HasPrefix(key, "jdbc.") {
+		if name, ok := settings[strings.TrimPrefix(key, "jdbc.")]; ok && strings.HasPrefix(key, "jdbc.") {
 			query.Set(name, value)
 		}
 	}

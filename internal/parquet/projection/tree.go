@@ -2,6 +2,7 @@ package projection
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/parquet"
@@ -71,10 +72,8 @@ func (t *tree) fields(n *node, g *schema.GroupNode, names []iceberg.MappedField)
 // lookup finds a name among mapped fields; a missing one maps nothing.
 func lookup(names []iceberg.MappedField, name string) iceberg.MappedField {
 	for _, m := range names {
-		for _, n := range m.Names {
-			if n == name {
-				return m
-			}
+		if slices.Contains(m.Names, name) {
+			return m
 		}
 	}
 	return iceberg.MappedField{}

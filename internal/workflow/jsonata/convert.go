@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 )
@@ -23,12 +24,7 @@ func truthy(v any) bool {
 	case *Object:
 		return len(v.keys) > 0
 	case *Array:
-		for _, item := range v.Items {
-			if truthy(item) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(v.Items, truthy)
 	default:
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/blues/jsonata-go/jparse"
 )
@@ -198,7 +199,7 @@ func (e evaluator) evalBoolean(n *jparse.BooleanOperatorNode, input any) (any, e
 }
 
 func (e evaluator) evalConcat(n *jparse.StringConcatenationNode, input any) (any, error) {
-	var text string
+	var text strings.Builder
 	for _, side := range []jparse.Node{n.LHS, n.RHS} {
 		v, err := e.eval(side, input)
 		if err != nil {
@@ -211,9 +212,9 @@ func (e evaluator) evalConcat(n *jparse.StringConcatenationNode, input any) (any
 		if err != nil {
 			return nil, err
 		}
-		text += s
+		text.WriteString(s)
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 func (e evaluator) evalComparison(n *jparse.ComparisonOperatorNode, input any) (any, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/blues/jsonata-go/jparse"
 )
@@ -111,10 +112,8 @@ func (e evaluator) evalCall(n *jparse.FunctionCallNode, input any) (any, error) 
 		}
 	}
 	if !f.seesUndefined {
-		for _, arg := range args {
-			if isUndefined(arg) {
-				return undefined{}, nil
-			}
+		if slices.ContainsFunc(args, isUndefined) {
+			return undefined{}, nil
 		}
 	}
 	r, err := f.call(args)

@@ -177,7 +177,7 @@ func FuzzCompileAndEval(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, line := range strings.Split(string(cases), "\n") {
+	for line := range strings.SplitSeq(string(cases), "\n") {
 		f.Add(line)
 	}
 	data, err := jsonata.Decode([]byte(`{"a":[{"b":1},{"b":[2,null]}],"n":3,"s":"x","id":9007199254740993}`))

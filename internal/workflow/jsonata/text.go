@@ -71,7 +71,7 @@ func join(args []any) (any, error) {
 
 func split(args []any) (any, error) {
 	out := &Array{}
-	for _, part := range strings.Split(args[0].(string), args[1].(string)) {
+	for part := range strings.SplitSeq(args[0].(string), args[1].(string)) {
 		out.Items = append(out.Items, part)
 	}
 	return out, nil

@@ -2,6 +2,7 @@ package catalogtest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -209,9 +210,7 @@ func (s *GlueServer) store(w http.ResponseWriter, action string, body, input map
 		version++
 	}
 	next := map[string]any{}
-	for k, v := range input {
-		next[k] = v
-	}
+	maps.Copy(next, input)
 	next["DatabaseName"], next["VersionId"], next["CreatedBy"] = database, strconv.Itoa(version), "arn:aws:iam::123456789012:user/x"
 	s.tables[key] = next
 	answer(w, http.StatusOK, map[string]any{})

@@ -12,7 +12,7 @@ PYTHON      ?= python3
 VENV        := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test race fuzz lint fmt vet build firn check interop python tidy-check golden clean
+.PHONY: help demo test setup race fuzz lint fmt vet build firn check interop python tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ firn bin/firn: $(shell find functions/firn internal -name '*.go' -not -name '*_t
 
 test: ## run the tests of every module; says which suites were skipped and for lack of what
 	@$(GO) test -timeout 15m $(TEST_FLAGS) ./... && tools/skipped.sh
+
+setup: ## install what the suites need beyond Go and make (PostgreSQL server, Python's venv), or say what is missing
+	@tools/setup.sh
 
 race: ## run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...

@@ -47,14 +47,9 @@ func (c *callCommand) Run(a *app) error {
 
 // request turns flags into a job request under Spark's argument names.
 func (c *callCommand) request() (maintenance.JobRequest, error) {
-	name := c.Procedure[strings.LastIndexByte(c.Procedure, '.')+1:]
-	job, err := maintenance.ParseJob(name)
+	job, err := parseJob(c.Procedure[strings.LastIndexByte(c.Procedure, '.')+1:])
 	if err != nil {
-		var known []string
-		for _, j := range maintenance.Chain() {
-			known = append(known, string(j))
-		}
-		return maintenance.JobRequest{}, fmt.Errorf("unknown procedure %q%s", c.Procedure, maintenance.Suggestion(name, known))
+		return maintenance.JobRequest{}, err
 	}
 	request := maintenance.JobRequest{Job: job, Args: map[string]string{}, Options: map[string]string{}, SnapshotIDs: c.SnapshotID}
 	for _, pair := range c.Option {
@@ -88,6 +83,19 @@ func (c *callCommand) request() (maintenance.JobRequest, error) {
 		request.Args["clean_expired_metadata"] = "true"
 	}
 	return request, nil
+}
+
+// parseJob reads the name of a procedure; a wrong one is answered with the nearest.
+func parseJob(name string) (maintenance.Job, error) {
+	job, err := maintenance.ParseJob(name)
+	if err == nil {
+		return job, nil
+	}
+	known := make([]string, 0, len(maintenance.Chain()))
+	for _, j := range maintenance.Chain() {
+		known = append(known, string(j))
+	}
+	return "", fmt.Errorf("unknown procedure %q%s; known are %s", name, maintenance.Suggestion(name, known), strings.Join(known, ", "))
 }
 
 // call runs one job and prints its result columns.

@@ -82,3 +82,22 @@ func TestExplainSaysWhereValuesComeFrom(t *testing.T) {
 		t.Errorf("text\n%s", text)
 	}
 }
+
+// TestRunDueRunsWhatTheTableAsksFor runs twice: what was due is not due again.
+func TestRunDueRunsWhatTheTableAsksFor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.reference("small_v2")
+	first := b.object(b.must("run", "--table", "db.small_v2", "--due", "--json"))
+	jobs := map[string]any{}
+	for _, j := range first["jobs"].([]any) {
+		jobs[j.(map[string]any)["procedure"].(string)] = j.(map[string]any)["outcome"]
+	}
+	if jobs["rewrite_data_files"] != "committed" || jobs["remove_orphan_files"] != "dry_run" && jobs["remove_orphan_files"] != "nothing_to_do" {
+		t.Errorf("jobs %v: the orphan search is a dry run until the policy enables it", jobs)
+	}
+	second := b.object(b.must("run", "--table", "db.small_v2", "--due", "--json"))
+	if second["outcome"] != "nothing_to_do" || len(second["jobs"].([]any)) != 0 {
+		t.Errorf("the second time: %v", second)
+	}
+}

@@ -96,7 +96,7 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 		object["notes"] = result.Refusals
 	}
 	if result.Job == maintenance.RemoveOrphanFiles {
-		object["orphan_file_location"] = result.Files
+		object["orphan_file_location"] = append([]string{}, result.Files...)
 	} else if len(result.Files) > 0 {
 		object["files"] = result.Files
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"firn/internal/contract"
 	"firn/internal/lake"
@@ -20,24 +21,40 @@ type runCommand struct {
 
 // builtJobs are the jobs that a run may execute, in chain order.
 func builtJobs() []maintenance.Job {
-	return []maintenance.Job{maintenance.RewriteDataFiles, maintenance.ExpireSnapshots, maintenance.RemoveOrphanFiles}
+	return slices.DeleteFunc(maintenance.Chain(), func(job maintenance.Job) bool { return !job.Built() })
 }
 
-// Run runs the jobs.
+// Run runs the jobs. A person asked, so firn.mode is not looked at; thresholds, arguments and options are those of the table's policy.
 func (c *runCommand) Run(a *app) error {
-	request, err := c.request(a)
+	jobs, err := c.jobs()
 	if err != nil {
 		return err
 	}
-	id, err := a.table(c.Table)
+	look, err := a.look(c.Table)
 	if err != nil {
 		return err
+	}
+	if c.Due {
+		if jobs, err = c.due(a, look, jobs); err != nil {
+			return err
+		}
+		if len(jobs) == 0 {
+			return a.printRun(maintenance.ReportOutput{Outcome: maintenance.NothingToDo, Reason: "no job is due"}, c.JSON)
+		}
+	}
+	request := maintenance.Request{DryRun: c.DryRun, Trigger: "run"}
+	for _, job := range jobs {
+		r := look.policy.Request(job)
+		if slices.Contains(c.Job, string(job)) {
+			delete(r.Args, "dry_run") // asked for by name: the policy's switch is for runs that nobody asked for
+		}
+		request.Jobs = append(request.Jobs, r)
 	}
 	runner, err := a.runner()
 	if err != nil {
 		return err
 	}
-	report, err := runner.Run(a.ctx, id, request)
+	report, err := runner.Run(a.ctx, look.view.Table.ID, request)
 	if err != nil {
 		return err
 	}
@@ -47,26 +64,35 @@ func (c *runCommand) Run(a *app) error {
 	return outcomeOf(report)
 }
 
-func (c *runCommand) request(_ *app) (maintenance.Request, error) {
-	request := maintenance.Request{DryRun: c.DryRun, Trigger: "run"}
-	if c.Due {
-		return request, &notBuiltError{"run --due"}
+// jobs are the jobs that were named, in chain order; all that are built when none was.
+func (c *runCommand) jobs() ([]maintenance.Job, error) {
+	if len(c.Job) == 0 {
+		return builtJobs(), nil
 	}
-	jobs := builtJobs()
-	if len(c.Job) > 0 {
-		jobs = nil
-		for _, name := range c.Job {
-			job, err := maintenance.ParseJob(name)
-			if err != nil {
-				return request, &usageError{err}
-			}
-			jobs = append(jobs, job)
+	wanted := map[maintenance.Job]bool{}
+	for _, name := range c.Job {
+		job, err := parseJob(name)
+		if err != nil {
+			return nil, &usageError{err}
+		}
+		wanted[job] = true
+	}
+	return slices.DeleteFunc(maintenance.Chain(), func(job maintenance.Job) bool { return !wanted[job] }), nil
+}
+
+// due keeps the jobs that the table asks for.
+func (c *runCommand) due(a *app, l look, jobs []maintenance.Job) ([]maintenance.Job, error) {
+	health, err := l.health(a)
+	if err != nil {
+		return nil, err
+	}
+	var due []maintenance.Job
+	for _, d := range health.Due {
+		if job := maintenance.Job(d.Job); d.Due && slices.Contains(jobs, job) {
+			due = append(due, job)
 		}
 	}
-	for _, job := range jobs {
-		request.Jobs = append(request.Jobs, maintenance.JobRequest{Job: job})
-	}
-	return request, nil
+	return due, nil
 }
 
 // registerCommand makes a metadata file a table.

@@ -33,8 +33,6 @@ policy:
   # mode is left at its default, observe: Firn decides and changes nothing until the table's property firn.mode says maintain.
   remove_orphan_files:
     enabled: true   # the default lists orphans and deletes none
-  rewrite_manifests:
-    enabled: false  # this job is not built yet
 `
 
 // place is a lake in a folder, and the whole of Firn beside it in this process.

@@ -20,11 +20,14 @@ func Past(ctx context.Context, history state.History, id maintenance.TableID, no
 	}
 	past := History{Jobs: map[maintenance.Job]decide.JobFacts{}}
 	for _, r := range runs { // newest first
+		if r.Request.DryRun {
+			continue // a person looked; a job that its policy keeps to a dry run counts
+		}
 		if r.Request.Automatic && now.Sub(time.UnixMilli(r.StartedMS)) < 24*time.Hour {
 			past.RunsToday++
 		}
 		for _, j := range r.Report.Jobs {
-			if _, known := past.Jobs[j.Job]; !known && j.Outcome != maintenance.DryRun {
+			if _, known := past.Jobs[j.Job]; !known {
 				past.Jobs[j.Job] = decide.JobFacts{LastRunMS: r.EndedMS, LastOutcome: j.Outcome}
 			}
 		}

@@ -46,8 +46,8 @@ func (s *session) pause(ctx context.Context, p patience, n int64) error {
 		if err != nil {
 			return err
 		}
-		hi, _ := bits.Mul64(r, uint64(wait/2)) //nolint:gosec // not negative
-		wait = wait/2 + time.Duration(hi)      //nolint:gosec // below wait
+		hi, _ := bits.Mul64(r, uint64(wait/2)) // not negative
+		wait = wait/2 + time.Duration(hi)      // below wait
 	}
 	return s.f.sleep(ctx, wait)
 }
@@ -91,7 +91,7 @@ func (f *Function) snapshotID(meta table.Metadata) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if id := int64(r >> 1); id > 0 && meta.SnapshotByID(id) == nil { //nolint:gosec // 63 bits
+		if id := int64(r >> 1); id > 0 && meta.SnapshotByID(id) == nil { // 63 bits
 			return id, nil
 		}
 	}

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -281,10 +282,5 @@ func (v *view) sameScope(g *group, d lake.Entry) (*verdict, error) {
 }
 
 func contains(list []string, text string) bool {
-	for _, s := range list {
-		if s == text {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, text)
 }

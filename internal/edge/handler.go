@@ -96,8 +96,7 @@ func decode(payload json.RawMessage, in any) error {
 
 // Name finds the name of an error: the one that a room gave it, else the one of the port's class that it wraps.
 func Name(err error) string {
-	var named *maintenance.NamedError
-	if errors.As(err, &named) {
+	if named, ok := errors.AsType[*maintenance.NamedError](err); ok {
 		return named.Name
 	}
 	for _, class := range classes() {

@@ -42,8 +42,7 @@ func (h *Host) Invoke(ctx context.Context, call workflow.Invocation) (json.RawMe
 		ctx = context.WithoutCancel(ctx)
 	}
 	out, err := fn(ctx, call.Payload)
-	var named *edge.Error
-	if errors.As(err, &named) {
+	if named, ok := errors.AsType[*edge.Error](err); ok {
 		cause, encodeErr := json.Marshal(map[string]string{"errorType": named.Name, "errorMessage": named.Message})
 		if encodeErr != nil {
 			return nil, encodeErr

@@ -75,8 +75,8 @@ func (d *desk) index(t *testing.T, job maintenance.Job) handoff.Index {
 	return index
 }
 
-func rewrite(options map[string]string, args map[string]string) maintenance.Request {
-	return maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: options, Args: args}}}
+func rewrite(options map[string]string) maintenance.Request {
+	return maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: options}}}
 }
 
 // smallTable has eight files in two partitions, one of them with a position delete.
@@ -100,7 +100,7 @@ func TestBatchesAreHandedOutOneARound(t *testing.T) {
 	d := newDesk(t, w, tbl)
 	request := rewrite(map[string]string{
 		"rewrite-all": "true", "max-file-group-input-files": "2", "partial-progress.enabled": "true", "partial-progress.max-commits": "3",
-	}, nil)
+	})
 	cursor := maintenance.Cursor{}
 	var counts []int
 	seen := map[int]bool{}
@@ -146,7 +146,7 @@ func TestGroupsCarryEntriesAndDeletes(t *testing.T) {
 	t.Parallel()
 	w, tbl := smallTable(t)
 	d := newDesk(t, w, tbl)
-	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}), maintenance.Cursor{})
 	index := d.index(t, maintenance.RewriteDataFiles)
 	inputs, withDeletes := 0, 0
 	for _, location := range index.Groups {
@@ -178,7 +178,7 @@ func TestSecondCallReturnsTheFirstPlan(t *testing.T) {
 	t.Parallel()
 	w, tbl := smallTable(t)
 	d := newDesk(t, w, tbl)
-	request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+	request := rewrite(map[string]string{"rewrite-all": "true"})
 	first := d.next(t, request, maintenance.Cursor{})
 	tbl.Commit(icebergtest.Append(icebergtest.Row{int64(99), "a", 0.5}))
 	if diff := cmp.Diff(first, d.next(t, request, maintenance.Cursor{})); diff != "" {
@@ -192,7 +192,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	for n := 0; ; n++ {
 		w, tbl := smallTable(t)
 		d := newDesk(t, w, tbl)
-		request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+		request := rewrite(map[string]string{"rewrite-all": "true"})
 		d.work.Add(store.CrashAfter(n))
 		_, err := d.fn.Handle(context.Background(), maintenance.PlanInput{V: contract.PayloadVersion, Run: d.run, Request: request})
 		d.work.Reset()
@@ -256,7 +256,7 @@ func TestFaultyFilesRefuseTheirGroupOnly(t *testing.T) {
 	tbl.Commit(icebergtest.DeleteVector(c.DataFiles[0], 0))
 	tbl.Commit(icebergtest.DeleteVectorBeside(c.DataFiles[0], 0))
 	d := newDesk(t, w, tbl)
-	out := d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	out := d.next(t, rewrite(map[string]string{"rewrite-all": "true"}), maintenance.Cursor{})
 	if out.Next != maintenance.NextCompact || out.ItemCount != 1 {
 		t.Errorf("next %+v: want the sound group only", out)
 	}
@@ -273,7 +273,7 @@ func TestNothingButFaultyFilesIsRefused(t *testing.T) {
 	tbl.Commit(icebergtest.DeleteVector(c.DataFiles[0], 0))
 	tbl.Commit(icebergtest.DeleteVectorBeside(c.DataFiles[0], 0))
 	d := newDesk(t, w, tbl)
-	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}, nil), maintenance.Cursor{})
+	d.next(t, rewrite(map[string]string{"rewrite-all": "true"}), maintenance.Cursor{})
 	index := d.index(t, maintenance.RewriteDataFiles)
 	if index.Outcome != maintenance.Refused || !strings.HasPrefix(index.Reason, "none of 1 data files qualifies; 1 refused, the first: "+c.DataFiles[0]) {
 		t.Errorf("outcome %s: %s", index.Outcome, index.Reason)
@@ -297,7 +297,7 @@ func TestDryRunHandsOutNothingToRewrite(t *testing.T) {
 	t.Parallel()
 	w, tbl := smallTable(t)
 	d := newDesk(t, w, tbl)
-	request := rewrite(map[string]string{"rewrite-all": "true"}, nil)
+	request := rewrite(map[string]string{"rewrite-all": "true"})
 	request.DryRun = true
 	if out := d.next(t, request, maintenance.Cursor{}); out.Next != maintenance.NextFinish {
 		t.Errorf("next %+v", out)

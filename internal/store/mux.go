@@ -187,5 +187,5 @@ func sleep(ctx context.Context, d time.Duration) error {
 // backoff is the wait before repetition n (from 0): a random part, at least a half, of base doubled n times and capped.
 func backoff(base, limit time.Duration, n int) time.Duration {
 	d := min(limit, base<<min(n, 20))
-	return d/2 + rand.N(d/2+1)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // jitter is no secret
 }

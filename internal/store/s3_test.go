@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -57,9 +58,7 @@ func open(t testing.TB, properties map[string]string, n *naps) store.Full {
 
 func with(properties map[string]string, more ...string) map[string]string {
 	out := map[string]string{}
-	for k, v := range properties {
-		out[k] = v
-	}
+	maps.Copy(out, properties)
 	for i := 0; i < len(more); i += 2 {
 		out[more[i]] = more[i+1]
 	}

@@ -48,7 +48,7 @@ func (s synthetic) List(ctx context.Context, prefix string, opts store.ListOptio
 }
 
 // BenchmarkOrphans finds one orphan a hundred live files. It reports the peak of the process's resident memory in MB, so run one size at a time:
-// go test -bench Orphans/100000 -benchtime 1x -run - ./internal/sweep
+// `go test -bench Orphans/100000 -benchtime 1x -run - ./internal/sweep`.
 func BenchmarkOrphans(b *testing.B) {
 	for _, live := range []int{100_000, 1_000_000} {
 		b.Run(fmt.Sprint(live), func(b *testing.B) {

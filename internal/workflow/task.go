@@ -194,8 +194,7 @@ func (v *visit) invokeFunction(ctx context.Context, arguments *jsonata.Object, t
 
 // hostError gives an error of a Host a name.
 func hostError(err error) error {
-	var named *TaskError
-	if errors.As(err, &named) {
+	if named, ok := errors.AsType[*TaskError](err); ok {
 		return named
 	}
 	return &TaskError{Name: ErrorUnknown, Cause: err.Error()}

@@ -90,7 +90,7 @@ func (t transform) bucket(v Value, of Type) (Value, bool) {
 		if of.Kind == TypeTimestampNS {
 			n = floorDiv(n, 1000)
 		}
-		data = binary.LittleEndian.AppendUint64(nil, uint64(n)) //nolint:gosec // the bits are hashed
+		data = binary.LittleEndian.AppendUint64(nil, uint64(n)) // the bits are hashed
 	default:
 		return Value{}, false
 	}
@@ -146,7 +146,7 @@ func murmur3(data []byte) uint32 {
 		copy(last[:], rest)
 		h ^= mix(binary.LittleEndian.Uint32(last[:]))
 	}
-	h ^= uint32(len(data)) //nolint:gosec // lengths of values
+	h ^= uint32(len(data)) // lengths of values
 	h = (h ^ h>>16) * 0x85ebca6b
 	h = (h ^ h>>13) * 0xc2b2ae35
 	return h ^ h>>16

@@ -164,9 +164,9 @@ func decodeBound(t Type, data []byte) (Value, bool) {
 func decodeWhole(data []byte, narrow int64) (Value, bool) {
 	switch len(data) {
 	case 4:
-		return Whole(int64(int32(binary.LittleEndian.Uint32(data))) * narrow), true //nolint:gosec // the bits are the number
+		return Whole(int64(int32(binary.LittleEndian.Uint32(data))) * narrow), true // the bits are the number
 	case 8:
-		return Whole(int64(binary.LittleEndian.Uint64(data))), true //nolint:gosec // the bits are the number
+		return Whole(int64(binary.LittleEndian.Uint64(data))), true // the bits are the number
 	}
 	return Value{}, false
 }
@@ -175,7 +175,7 @@ func decodeWhole(data []byte, narrow int64) (Value, bool) {
 func fromTwosComplement(data []byte) *big.Int {
 	n := new(big.Int).SetBytes(data)
 	if data[0]&0x80 != 0 {
-		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(data)))) //nolint:gosec // at most 17 bytes
+		n.Sub(n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(data)))) // at most 17 bytes
 	}
 	return n
 }
@@ -190,7 +190,7 @@ func toTwosComplement(n *big.Int) []byte {
 		return data
 	}
 	size := len(new(big.Int).Not(n).Bytes())
-	wrapped := new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size+8))) //nolint:gosec // small
+	wrapped := new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size+8))) // small
 	data := bytes.TrimLeft(wrapped.Bytes(), "\xff")
 	if len(data) == 0 || data[0]&0x80 == 0 {
 		data = append([]byte{0xff}, data...)

@@ -42,11 +42,11 @@ func packAll(source, target string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(target, "digest-vectors.json"), vectors, 0o644) //nolint:gosec // test data is readable by all
+	return os.WriteFile(filepath.Join(target, "digest-vectors.json"), vectors, 0o644) // test data is readable by all
 }
 
 func packTable(source, target string) (err error) {
-	out, err := os.Create(target) //nolint:gosec // the caller names the folder
+	out, err := os.Create(target) // the caller names the folder
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func packTable(source, target string) (err error) {
 }
 
 func add(tw *tar.Writer, path, name string) error {
-	data, err := os.ReadFile(path) //nolint:gosec // the caller names the folder
+	data, err := os.ReadFile(path) // the caller names the folder
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ const (
 )
 
 // leadingVersion finds the version in a metadata file's name: NNNNN-<uuid>… as all catalogs write it, or vN… as Hadoop tables have it.
-var leadingVersion = regexp.MustCompile(`^(?:(\d+)-|v(\d+)\.)`) //nolint:gochecknoglobals // an immutable pattern
+var leadingVersion = regexp.MustCompile(`^(?:(\d+)-|v(\d+)\.)`) // an immutable pattern
 
 // nextLocation names the metadata file after current: a number one higher, a UUID that makes left-overs of failed attempts harmless, and the
 // table's codec. A name without number (a table that another tool registered) is followed by the length of the metadata log plus one.

@@ -73,7 +73,7 @@ func keepEmptyBounds(m iceberg.ManifestFile) error {
 	if !value.IsValid() {
 		return fmt.Errorf("keep partition bounds of manifest %s: type %T has no PartitionList", m.FilePath(), m)
 	}
-	list, ok := value.Interface().(*[]iceberg.FieldSummary)
+	list, ok := reflect.TypeAssert[*[]iceberg.FieldSummary](value)
 	if !ok || list == nil {
 		return fmt.Errorf("keep partition bounds of manifest %s: PartitionList is %s", m.FilePath(), value.Type())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"firn/internal/store"
 )
@@ -154,6 +155,6 @@ func (c *runCursor) next() (File, bool, error) {
 		}
 		c.offset += int64(len(data))
 		c.ended = len(data) < readBytes
-		c.buf = append(c.buf[:len(c.buf):len(c.buf)], data...)
+		c.buf = append(slices.Clip(c.buf), data...)
 	}
 }

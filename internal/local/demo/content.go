@@ -166,7 +166,7 @@ func (v value) appendTo(row []byte) []byte {
 	case v.isFloat:
 		return binary.BigEndian.AppendUint64(append(row, 'f'), math.Float64bits(v.float))
 	}
-	return binary.BigEndian.AppendUint64(append(row, 'i'), uint64(v.number)) //nolint:gosec // the bits are what counts
+	return binary.BigEndian.AppendUint64(append(row, 'i'), uint64(v.number)) // the bits are what counts
 }
 
 func (v value) compare(w value) int {

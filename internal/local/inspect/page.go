@@ -10,7 +10,7 @@ import (
 )
 
 //go:embed page.gohtml
-var pageText string //nolint:gochecknoglobals // embedded text
+var pageText string // embedded text
 
 // maxPageRows bounds each view on the page.
 const maxPageRows = 200

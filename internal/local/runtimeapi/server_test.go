@@ -21,7 +21,7 @@ import (
 )
 
 // program is the path of the built test function.
-var program string //nolint:gochecknoglobals // built once by TestMain
+var program string // built once by TestMain
 
 // helperEnv makes the test binary a host that starts one process, prints its ID and waits to be killed.
 const helperEnv = "FIRN_RUNTIMEAPI_HELPER"

@@ -206,7 +206,7 @@ type disturbedCatalog struct {
 }
 
 // errCut is what a client sees of a cut connection.
-var errCut = errors.New("connection reset by peer") //nolint:gochecknoglobals // a sentinel
+var errCut = errors.New("connection reset by peer") // a sentinel
 
 // Swap meets the armed fault, once.
 func (d *disturbedCatalog) Swap(ctx context.Context, id maintenance.TableID, base catalogs.Pointer, location string) error {

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/apache/iceberg-go"
 
 	"firn/internal/icebergtest"
+	"firn/internal/lake"
 	"firn/internal/store"
 )
 
@@ -28,10 +33,66 @@ type bench struct {
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	return &bench{t: t, proc: process{dir: dir, stores: map[string]store.Full{}, environ: []string{
-		"FIRN_HOME=" + filepath.Join(dir, "home"), "FIRN_TEST=1", "PYICEBERG_CATALOG__DEFAULT__TYPE=sql",
-		"PYICEBERG_CATALOG__DEFAULT__URI=sqlite:///" + filepath.Join(dir, "catalog.db"),
+	b := &bench{t: t, proc: process{dir: dir, stores: map[string]store.Full{}, environ: []string{
+		"FIRN_HOME=" + filepath.Join(dir, "home"), "FIRN_TEST=1",
 	}}}
+	b.config("catalog: ref\ncatalogs:\n  ref:\n    type: sql\n    uri: sqlite:///" + filepath.Join(dir, "catalog.db") + "\n")
+	return b
+}
+
+// config writes firn.yaml.
+func (b *bench) config(text string) {
+	b.t.Helper()
+	if err := os.WriteFile(filepath.Join(b.proc.dir, "firn.yaml"), []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// load reads a table's current state.
+func (b *bench) load(name string) (*lake.Table, store.Reader) {
+	b.t.Helper()
+	app := &app{process: b.proc, ctx: context.Background(), now: time.Now}
+	id, err := app.table(name)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = app.close() }()
+	l, err := app.clients.Lake(app.ctx, id.Catalog)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	t, err := lake.Load(app.ctx, l.Catalog, l.Store, id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return t, l.Store
+}
+
+// live lists the paths of a branch's live data files; "" is main.
+func (b *bench) live(name, branch string) map[string]bool {
+	b.t.Helper()
+	t, st := b.load(name)
+	head, err := t.Head(branch)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	manifests, err := lake.Manifests(context.Background(), st, head)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	paths := map[string]bool{}
+	for _, m := range manifests {
+		if m.ManifestContent() != iceberg.ManifestContentData {
+			continue
+		}
+		for e, err := range lake.Entries(context.Background(), st, m, lake.EntryOptions{WithoutStats: true}) {
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			paths[e.File.FilePath()] = true
+		}
+	}
+	return paths
 }
 
 // firn runs one command line.

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -22,10 +24,12 @@ type S3Server struct {
 	// Intercept, when set, sees each request first and answers true when it has answered it. Set it before the first request.
 	Intercept func(http.ResponseWriter, *http.Request) bool
 
-	inner http.Handler
-	mu    sync.Mutex
-	calls map[string]int
-	write sync.Mutex
+	inner   http.Handler
+	backend *s3mem.Backend
+	clock   *seedClock
+	mu      sync.Mutex
+	calls   map[string]int
+	write   sync.Mutex
 }
 
 // NewS3Server starts a server with the buckets and stops it with the test. It refuses what AWS refuses and gofakes3 lets through: a GET whose
@@ -33,19 +37,45 @@ type S3Server struct {
 // DeleteObjects.
 func NewS3Server(t testing.TB, buckets ...string) *S3Server {
 	t.Helper()
-	backend := s3mem.New()
+	clock := &seedClock{}
+	backend := s3mem.New(s3mem.WithTimeSource(clock))
 	for _, b := range buckets {
 		if err := backend.CreateBucket(b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := &S3Server{inner: gofakes3.New(backend).Server(), calls: map[string]int{}}
+	s := &S3Server{inner: gofakes3.New(backend).Server(), backend: backend, clock: clock, calls: map[string]int{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.Properties = map[string]string{
 		"s3.endpoint": server.URL, "s3.region": "us-east-1", "s3.access-key-id": "test", "s3.secret-access-key": "testtest",
 	}
 	return s
+}
+
+// seedClock tells the real time, but while an object is seeded.
+type seedClock struct{ at atomic.Pointer[time.Time] }
+
+// Now implements gofakes3.TimeSource.
+func (c *seedClock) Now() time.Time {
+	if at := c.at.Load(); at != nil {
+		return at.UTC()
+	}
+	return time.Now().UTC()
+}
+
+// Since implements gofakes3.TimeSource.
+func (c *seedClock) Since(at time.Time) time.Duration { return c.Now().Sub(at) }
+
+// Seed puts an object as if it had been written at a time. Nothing else may write meanwhile.
+func (s *S3Server) Seed(t testing.TB, bucket, key string, data []byte, at time.Time) {
+	t.Helper()
+	s.clock.at.Store(&at)
+	defer s.clock.at.Store(nil)
+	meta := map[string]string{"Last-Modified": at.UTC().Format(http.TimeFormat)}
+	if _, err := s.backend.PutObject(bucket, key, meta, bytes.NewReader(data), int64(len(data)), nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Requests counts the requests so far by S3's names ("GetObject", "ListObjectsV2", ...).

@@ -55,8 +55,10 @@ build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources,
 	done
 	@tools/sizes.sh dist/$(ARCH)
 
-golden: ## write the golden files anew and show the difference
-	$(GO) test ./... -run Golden -update; git diff --stat
+golden: ## write the golden files and case files anew and show the difference
+	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update
+	$(GO) test $$(grep -rl 'datadriven.RunTest' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -rewrite
+	git diff --stat
 
 python: $(VENV)/ok ## set up the Python readers (PyIceberg, DuckDB) that judge our tables
 

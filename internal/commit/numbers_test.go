@@ -316,6 +316,22 @@ func TestGlobalEqualityDelete(t *testing.T) {
 	}
 }
 
+// A global equality delete whose own spec has no data files applies to those of the other specs all the same.
+func TestGlobalEqualityDeleteOfAnotherSpec(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t)
+	x.table.Repartition("g")
+	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a"), row(1, "b")))
+	x.table.Commit(icebergtest.DeleteEqualGlobally([]string{"id"}, icebergtest.Row{int64(1)}))
+	x.table.Commit(icebergtest.Append(row(9, "c")))
+	x.pin(false, first.DataFiles[:1])
+	x.compact()
+	x.mustCommit(x.rows())
+	if x.eqCount() != 1 {
+		t.Errorf("%d equality deletes are live: want the one that partition b needs", x.eqCount())
+	}
+}
+
 // Outputs in another spec than their sources: an equality delete that is scoped to the sources' partition arrives.
 func TestEqualityDeleteAfterRepartition(t *testing.T) {
 	t.Parallel()

@@ -150,6 +150,13 @@ func TestUnknownAnswers(t *testing.T) {
 			t.Errorf("%+v, %v after %d calls: want committed after two", out, err, f.calls)
 		}
 		x.once(before)
+		// While the pointer was unmoved, only the same snapshot was sent again.
+		var first, second handoff.Fate
+		x.check(x.work.Read(context.Background(), x.work.Fate(maintenance.RewriteDataFiles, 0, 0), &first))
+		x.check(x.work.Read(context.Background(), x.work.Fate(maintenance.RewriteDataFiles, 0, 1), &second))
+		if first.SnapshotID != second.SnapshotID || first.AssertedPointer != second.AssertedPointer {
+			t.Errorf("attempts %+v and %+v: want the same snapshot", first, second)
+		}
 	})
 	t.Run("error, and the request lands when it is sent again", func(t *testing.T) {
 		x, before := ready(t)

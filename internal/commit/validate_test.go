@@ -354,3 +354,33 @@ func TestBranchRetentionAndOtherBranch(t *testing.T) {
 		t.Error("the snapshot has not the last sequence number")
 	}
 }
+
+// The same path with the same sequence number may be another file after all: it was removed and added again, and its rows have other IDs.
+func TestFileAddedAgain(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t, icebergtest.Version(3))
+	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a")))
+	f := x.writeFile(x.table.State(), 0, x.read(x.table.State(), nil), nil, "again.parquet")
+	added := x.table.Commit(icebergtest.Remove(first.DataFiles...), icebergtest.AddFile(f, nil))
+	x.pin(false, added.DataFiles)
+	x.compact()
+	sequence := x.head().SequenceNumber
+	x.table.Commit(icebergtest.Remove(f.FilePath()))
+	x.table.Commit(icebergtest.AddFile(f, &sequence))
+	x.want(maintenance.Conflict, "another file of its name")
+}
+
+// A clock behind the head's does not make time run backwards.
+func TestClockBehind(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t)
+	paths := x.small(3)
+	x.pin(false, paths)
+	x.compact()
+	parent := x.head()
+	x.world.Clock.Set(x.world.Clock.Now().Add(-time.Hour))
+	x.want(maintenance.Committed, "")
+	if got := x.head().TimestampMs; got <= parent.TimestampMs {
+		t.Errorf("timestamp %d: want one after the parent's, %d", got, parent.TimestampMs)
+	}
+}

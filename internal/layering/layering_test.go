@@ -14,11 +14,14 @@ import (
 
 // goPackage is the part of `go list -json` that the rules read.
 type goPackage struct {
-	ImportPath   string
-	Imports      []string
-	TestImports  []string
-	XTestImports []string
-	Deps         []string
+	ImportPath string
+	GoFiles    []string
+	// IgnoredGoFiles are left out on this system.
+	IgnoredGoFiles []string
+	Imports        []string
+	TestImports    []string
+	XTestImports   []string
+	Deps           []string
 }
 
 // room says what a room may import of this module, beside itself and its own sub-packages.
@@ -65,7 +68,9 @@ func rooms() []room {
 }
 
 // freeRooms may import everything: hosts, and support for tests.
-func freeRooms() []string { return []string{"local", "icebergtest", "simulation", "layering"} }
+func freeRooms() []string {
+	return []string{"local", "icebergtest", "simulation", "layering", "interop"}
+}
 
 func TestRoomsImportDownwardsOnly(t *testing.T) {
 	t.Parallel()
@@ -118,6 +123,17 @@ func TestDangerousPowers(t *testing.T) {
 			if strings.HasPrefix(imp, "github.com/aws/aws-cdk-go") {
 				t.Errorf("%s imports the CDK: only infra does", p.ImportPath)
 			}
+		}
+	}
+}
+
+// TestPackagesAreSmall bounds a package by its number of files, tests aside: what needs more has a second concept in it.
+func TestPackagesAreSmall(t *testing.T) {
+	t.Parallel()
+	const most = 12
+	for _, p := range list(t, "./internal/...") {
+		if n := len(p.GoFiles) + len(p.IgnoredGoFiles); n > most {
+			t.Errorf("%s has %d files: at most %d", p.ImportPath, n, most)
 		}
 	}
 }
@@ -178,7 +194,7 @@ func top(name string) string {
 // list runs go list at the module's root.
 func list(t *testing.T, patterns ...string) []goPackage {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-e", "-deps=false", "-json=ImportPath,Imports,TestImports,XTestImports,Deps"}, patterns...)...)
+	cmd := exec.Command("go", append([]string{"list", "-e", "-deps=false", "-json=ImportPath,GoFiles,IgnoredGoFiles,Imports,TestImports,XTestImports,Deps"}, patterns...)...)
 	cmd.Dir = "../.."
 	out, err := cmd.Output()
 	if err != nil {

@@ -150,7 +150,7 @@ func (c *Config) addFile(dir string) (bool, error) {
 		return false, nil
 	}
 	path := filepath.Join(dir, pyicebergFile)
-	data, err := os.ReadFile(path) //nolint:gosec // the operator's own folder
+	data, err := os.ReadFile(path) // the operator's own folder
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil

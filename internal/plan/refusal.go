@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"firn/internal/decide"
 	"firn/internal/lake"
@@ -28,7 +29,7 @@ func refusal(err error) (reason string, refused bool) {
 		store.ErrNotFound, store.ErrPermission, store.ErrArchived,
 	} {
 		if errors.Is(err, class) {
-			return err.Error(), true
+			return strings.TrimPrefix(err.Error(), errRefused.Error()+": "), true
 		}
 	}
 	return "", false

@@ -57,6 +57,10 @@ type app struct {
 	printed bool
 
 	clients *edge.Clients
+	// asked is the table that the command names, for suggestions.
+	asked maintenance.TableID
+	// causes are why calls of functions failed in the current run.
+	causes []string
 }
 
 // checkNow replaces the clock when --now is given, which may only change what is shown.
@@ -185,7 +189,16 @@ func (a *app) table(name string) (maintenance.TableID, error) {
 	if levels := id.Namespace.Levels(); len(levels) > 1 && levels[0] == id.Catalog {
 		id.Namespace = maintenance.NewNamespace(levels[1:]...)
 	}
-	return id, nil
+	return id, a.ask(id)
+}
+
+// ask notes the table that the command is about and opens its catalog; one that is not configured is a fault of the command line.
+func (a *app) ask(id maintenance.TableID) error {
+	a.asked = id
+	if _, err := a.clients.Lake(a.ctx, id.Catalog); err != nil {
+		return &usageError{err}
+	}
+	return nil
 }
 
 // logger writes to stderr: warnings, and every step with --verbose.

@@ -26,6 +26,7 @@ type callCommand struct {
 	PrefixMismatchMode string   `help:"ERROR, IGNORE or DELETE." placeholder:"M"`
 	EqualScheme        []string `help:"Schemes that mean the same; may be repeated." placeholder:"A=B" sep:"none"`
 	EqualAuthority     []string `help:"Authorities that mean the same; may be repeated." placeholder:"A=B" sep:"none"`
+	Arg                []string `help:"Argument that has no flag of its own (max_concurrent_deletes, unsafe_older_than, ...); may be repeated." placeholder:"K=V" sep:"none"`
 	CleanExpired       bool     `name:"clean-expired-metadata" help:"Remove unused specs and schemas too."`
 	Branch             string   `help:"Branch to maintain."`
 	DryRun             bool     `help:"Plan and report; change nothing."`
@@ -82,7 +83,14 @@ func (c *callCommand) request() (maintenance.JobRequest, error) {
 	if c.CleanExpired {
 		request.Args["clean_expired_metadata"] = "true"
 	}
-	return request, nil
+	for _, pair := range c.Arg {
+		key, value, found := strings.Cut(pair, "=")
+		if !found {
+			return request, fmt.Errorf("read --arg %q: want KEY=VALUE", pair)
+		}
+		request.Args[key] = value
+	}
+	return request, checkFlags(request)
 }
 
 // parseJob reads the name of a procedure; a wrong one is answered with the nearest.
@@ -100,14 +108,19 @@ func parseJob(name string) (maintenance.Job, error) {
 
 // call runs one job and prints its result columns.
 func (a *app) call(id maintenance.TableID, request maintenance.JobRequest, dryRun, asJSON bool) error {
+	if err := a.checkValues(id, request); err != nil {
+		return err
+	}
 	runner, err := a.runner()
 	if err != nil {
 		return err
 	}
+	a.causes = nil
 	report, err := runner.Run(a.ctx, id, maintenance.Request{Jobs: []maintenance.JobRequest{request}, DryRun: dryRun, Trigger: "call"})
 	if err != nil {
 		return err
 	}
+	report = a.withCauses(report)
 	if err := a.printCall(request.Job, report, asJSON); err != nil {
 		return err
 	}
@@ -128,5 +141,5 @@ func outcomeOf(report maintenance.ReportOutput) error {
 	if report.Error != "" {
 		reason = strings.TrimPrefix(report.Error+": "+reason, ": ")
 	}
-	return &outcomeError{outcome: report.Outcome, reason: reason}
+	return &outcomeError{outcome: report.Outcome, reason: strings.TrimPrefix(reason, string(report.Outcome)+": ")}
 }

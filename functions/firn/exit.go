@@ -9,6 +9,7 @@ import (
 	"firn/internal/edge"
 	"firn/internal/local"
 	"firn/internal/maintenance"
+	"firn/internal/store"
 )
 
 // Exit statuses; they are part of the interface.
@@ -45,10 +46,13 @@ func (a *app) fail(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintln(a.stderr, "firn:", err)
-	code := status(err)
+	code, text := status(err), err.Error()
+	if hint := a.hint(err); hint != "" {
+		text += ": " + hint
+	}
+	fmt.Fprintln(a.stderr, "firn:", text)
 	if a.json && !a.printed {
-		object := map[string]any{"outcome": outcomeWord(code), "reason": err.Error()}
+		object := map[string]any{"outcome": outcomeWord(code), "reason": text}
 		if err := a.printJSON(object); err != nil {
 			fmt.Fprintln(a.stderr, "firn:", err)
 		}
@@ -72,6 +76,9 @@ func status(err error) int {
 		return exitConflict
 	case errors.Is(err, context.Canceled):
 		return exitOther
+	}
+	if errors.Is(err, store.ErrNotFound) { // the table's own files are missing: no repetition helps
+		return exitRefused
 	}
 	switch edge.Name(err) {
 	case contract.ErrorRefused, contract.ErrorBadInput:

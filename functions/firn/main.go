@@ -3,11 +3,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -63,17 +63,19 @@ func run(ctx context.Context, args []string, proc process) (code int) {
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
+		app.json = slices.Contains(args, "--json")
 		return app.fail(&usageError{err})
 	}
 	app.globals, app.json = cli.globals, asksJSON(command)
 	if err := app.checkNow(edge.Environment(proc.environ)[contract.EnvTest] == "1", command.Command()); err != nil {
 		return app.fail(err)
 	}
-	err = command.Run(app)
-	if closeErr := app.close(); closeErr != nil {
-		err = errors.Join(err, closeErr)
+	code = app.fail(command.Run(app))
+	if err := app.close(); err != nil {
+		fmt.Fprintln(proc.stderr, "firn: close:", err)
+		code = max(code, exitOther)
 	}
-	return app.fail(err)
+	return code
 }
 
 // asksJSON reports whether the command was given --json.

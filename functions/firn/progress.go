@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mattn/go-isatty"
@@ -11,6 +14,7 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 
 	"firn/internal/edge"
+	"firn/internal/maintenance"
 	"firn/internal/workflow"
 )
 
@@ -33,6 +37,50 @@ type progress struct {
 	bar     *mpb.Bar
 }
 
+// maxCauses bounds how many different causes of failures are kept.
+const maxCauses = 3
+
+// noteCause keeps why calls of functions failed: a lost group's result cannot say it.
+func (a *app) noteCause(e workflow.Event) {
+	if e.Type != "TaskFailed" || e.Cause == "" {
+		return
+	}
+	var reported struct {
+		Message string `json:"errorMessage"`
+	}
+	text := e.Cause
+	if err := json.Unmarshal([]byte(e.Cause), &reported); err == nil && reported.Message != "" {
+		text = reported.Message
+	}
+	if len(a.causes) < maxCauses && !slices.Contains(a.causes, text) {
+		a.causes = append(a.causes, text)
+	}
+}
+
+// withCauses adds to the reasons of what failed why calls of functions failed, unless they say so already.
+func (a *app) withCauses(report maintenance.ReportOutput) maintenance.ReportOutput {
+	if len(a.causes) == 0 || outcomeStatus(report.Outcome) == exitDone {
+		return report
+	}
+	causes := strings.Join(a.causes, "; ")
+	add := func(reason string) string {
+		if strings.Contains(reason, a.causes[0]) {
+			return reason
+		}
+		return strings.TrimPrefix(reason+": "+causes, ": ")
+	}
+	report.Jobs = slices.Clone(report.Jobs)
+	for i, job := range report.Jobs {
+		if outcomeStatus(job.Outcome) != exitDone {
+			report.Jobs[i].Reason = add(job.Reason)
+		}
+	}
+	if report.Reason != "" || len(report.Jobs) == 0 {
+		report.Reason = add(report.Reason)
+	}
+	return report
+}
+
 // progress returns an observer of one run.
 func (a *app) progress() func(workflow.Event) {
 	p := &progress{out: a.stderr, verbose: a.globals.Verbose, now: time.Now}
@@ -41,7 +89,10 @@ func (a *app) progress() func(workflow.Event) {
 	if stderr, isFile := a.stderr.(*os.File); isFile && isatty.IsTerminal(stderr.Fd()) && !noColor && env["TERM"] != "dumb" && !p.verbose {
 		p.bars = mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
 	}
-	return p.observe
+	return func(e workflow.Event) {
+		a.noteCause(e)
+		p.observe(e)
+	}
 }
 
 func (p *progress) observe(e workflow.Event) {

@@ -54,10 +54,12 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	a.causes = nil
 	report, err := runner.Run(a.ctx, look.view.Table.ID, request)
 	if err != nil {
 		return err
 	}
+	report = a.withCauses(report)
 	if err := a.printRun(report, c.JSON); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"firn/internal/edge"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
+	"firn/internal/policy"
 	"firn/internal/sparksql"
 )
 
@@ -39,6 +40,7 @@ func (c *sqlCommand) Run(a *app) error {
 		return &usageError{errors.New("give a statement, or a file with -f")}
 	}
 	for _, s := range statements {
+		a.printed = false // one object a statement
 		if err := c.statement(a, s); err != nil {
 			return err
 		}
@@ -90,11 +92,15 @@ func (a *app) sqlTable(catalog string, parts []string) (maintenance.TableID, err
 		return maintenance.TableID{}, &usageError{fmt.Errorf("find table %s: want namespace.table", strings.Join(parts, "."))}
 	}
 	last := len(parts) - 1
-	return maintenance.TableID{Catalog: catalog, Namespace: maintenance.NewNamespace(parts[:last]...), Name: parts[last]}, nil
+	id := maintenance.TableID{Catalog: catalog, Namespace: maintenance.NewNamespace(parts[:last]...), Name: parts[last]}
+	return id, a.ask(id)
 }
 
 // alter changes table properties in a commit of its own.
 func (c *sqlCommand) alter(a *app, parts []string, change commit.PropertyChange) error {
+	if err := policy.CheckProperties(change.Set); err != nil {
+		return &usageError{err}
+	}
 	id, err := a.alterTable(parts)
 	if err != nil {
 		return err

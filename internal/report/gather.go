@@ -16,7 +16,11 @@ import (
 const maxNamed = 20
 
 // gatherer reads what the jobs of one run left in the work location.
-type gatherer struct{ work *handoff.Work }
+type gatherer struct {
+	work *handoff.Work
+	// ended is the failure that ended the run, nil when none did.
+	ended *maintenance.StepError
+}
 
 func (g gatherer) index(ctx context.Context, job maintenance.Job) (handoff.Index, bool, error) {
 	var index handoff.Index
@@ -128,7 +132,7 @@ func (g gatherer) batch(ctx context.Context, job maintenance.Job, batch int, out
 
 // unsettled tells a commit that was never tried from one whose state is unknown: by whether its fate log announces a call.
 func (g gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
-	out.Outcome, out.Reason = maintenance.Failed, "the run ended before this commit"
+	out.Outcome, out.Reason = g.cutShort("the run ended before this commit")
 	for n := 0; ; n++ {
 		var fate handoff.Fate
 		found, err := g.read(ctx, g.work.Fate(job, batch, n), &fate)
@@ -162,4 +166,27 @@ func zeroColumns(job maintenance.Job) map[string]int64 {
 		columns[name] = 0
 	}
 	return columns
+}
+
+// cutShort is the outcome of a step that the run's end kept from being done, with the cause of that end.
+func (g gatherer) cutShort(reason string) (maintenance.Outcome, string) {
+	if g.ended == nil {
+		return maintenance.Failed, reason
+	}
+	outcome := outcomeOf(g.ended.Error)
+	if outcome == maintenance.Unknown {
+		outcome = maintenance.Failed // another commit's state is unknown; this one was not tried
+	}
+	return outcome, reason + ": " + causeOf(*g.ended)
+}
+
+// causeOf is the message in a failure's cause: hosts report errors as {"errorType", "errorMessage"}.
+func causeOf(e maintenance.StepError) string {
+	var reported struct {
+		Message string `json:"errorMessage"`
+	}
+	if err := json.Unmarshal([]byte(e.Cause), &reported); err == nil && reported.Message != "" {
+		return reported.Message
+	}
+	return e.Cause
 }

@@ -62,7 +62,7 @@ func New(deps Deps) *Function { return &Function{deps: deps} }
 
 // Handle gathers, remembers and tells. A second call writes the same history and frees nothing twice.
 func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (maintenance.ReportOutput, error) {
-	g := gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID)}
+	g := gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID), ended: in.Error}
 	out := maintenance.ReportOutput{V: contract.PayloadVersion, Run: in.Run, Jobs: []maintenance.JobOutcome{}}
 	started := f.deps.Now().UnixMilli()
 	for _, job := range maintenance.Chain() {
@@ -82,7 +82,7 @@ func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (main
 	}
 	out.Outcome = overall(out.Jobs)
 	if in.Error != nil {
-		out.Error, out.Reason = in.Error.Error, in.Error.Cause
+		out.Error, out.Reason = in.Error.Error, causeOf(*in.Error)
 		out.Outcome = worst(out.Outcome, outcomeOf(in.Error.Error))
 	}
 	if err := f.remember(ctx, in, out, started); err != nil {

@@ -17,7 +17,7 @@ func (g gatherer) swept(ctx context.Context, index handoff.Index, out *maintenan
 	summary, err := g.work.SweepSummary(ctx, index.Job, 0)
 	if errors.Is(err, store.ErrNotFound) {
 		if out.Outcome == "" {
-			out.Outcome, out.Reason = maintenance.Failed, "the run ended before its files were looked at"
+			out.Outcome, out.Reason = g.cutShort("the run ended before its files were looked at")
 		}
 		return nil
 	}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/decide"
+	"firn/internal/handoff"
+	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
+	"firn/internal/sparksql"
+	"firn/internal/store"
+)
+
+// argumentsOf are the arguments that a procedure takes beside its table, as flags give them.
+func argumentsOf(job maintenance.Job) []string {
+	switch job {
+	case maintenance.RewriteDataFiles:
+		return []string{"strategy", "sort_order", "where", "branch"}
+	case maintenance.RewritePositionDeleteFiles:
+		return []string{"where"}
+	case maintenance.RewriteManifests:
+		return []string{"spec_id", "sort_by"}
+	case maintenance.ExpireSnapshots:
+		return []string{"older_than", "retain_last", "clean_expired_metadata", "max_concurrent_deletes", handoff.ArgDeleteOutside}
+	case maintenance.RemoveOrphanFiles:
+		return []string{
+			"older_than", "location", "prefix_mismatch_mode", "equal_schemes", "equal_authorities", "max_concurrent_deletes", decide.UnsafeOlderThan,
+			handoff.ArgEmptyTable,
+		}
+	}
+	return nil
+}
+
+// checkFlags refuses arguments and options that the procedure does not take: none is silently ignored.
+func checkFlags(r maintenance.JobRequest) error {
+	var faults []error
+	known := argumentsOf(r.Job)
+	for name := range r.Args {
+		if !slices.Contains(known, name) {
+			faults = append(faults, fmt.Errorf("%s takes no %s%s", r.Job, strings.ReplaceAll(name, "_", "-"), maintenance.Suggestion(name, known)))
+		}
+	}
+	if len(r.Options) > 0 && r.Job != maintenance.RewriteDataFiles && r.Job != maintenance.RewritePositionDeleteFiles {
+		faults = append(faults, fmt.Errorf("%s takes no options", r.Job))
+	}
+	if len(r.SnapshotIDs) > 0 && r.Job != maintenance.ExpireSnapshots {
+		faults = append(faults, fmt.Errorf("%s takes no snapshot-id", r.Job))
+	}
+	slices.SortFunc(faults, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(faults...)
+}
+
+// checkValues checks options and arguments against the table before a run is started, so that a mistyped command ends as one. What the table itself
+// refuses is left to the run.
+func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) error {
+	l, err := a.clients.Lake(a.ctx, id.Catalog)
+	if err != nil {
+		return err
+	}
+	t, err := lake.Load(a.ctx, l.Catalog, l.Store, id)
+	if err != nil {
+		return err
+	}
+	props := t.Metadata.Properties()
+	switch r.Job {
+	case maintenance.RewriteDataFiles:
+		var strategy decide.Strategy
+		if strategy, err = decide.ParseStrategy(r.Args["strategy"], r.Args["sort_order"], !t.Metadata.SortOrder().IsUnsorted()); err == nil {
+			_, err = decide.ParseDataFilesOptions(strategy, r.Options, tableFacts(t.Metadata))
+		}
+		if where := r.Args["where"]; where != "" {
+			_, fault := sparksql.ParsePredicate(where)
+			if fault != nil {
+				err = errors.Join(err, &usageError{fmt.Errorf("read where: %w", fault)})
+			}
+		}
+	case maintenance.ExpireSnapshots:
+		args := withoutKeys(r.Args, handoff.ArgDeleteOutside)
+		_, err = decide.ParseSnapshotsOptions(args, r.SnapshotIDs, props, a.now())
+	case maintenance.RemoveOrphanFiles:
+		_, err = decide.ParseOrphansOptions(r.Args, decide.OrphansTable{Properties: props, Location: t.Metadata.Location()}, a.now(), handoff.ArgEmptyTable)
+	}
+	if errors.Is(err, decide.ErrOption) {
+		return &usageError{err}
+	}
+	if errors.Is(err, decide.ErrRefused) {
+		return nil
+	}
+	return err
+}
+
+func tableFacts(meta table.Metadata) decide.TableFacts {
+	facts := decide.TableFacts{Properties: meta.Properties(), CurrentSpecID: meta.DefaultPartitionSpec()}
+	for _, spec := range meta.PartitionSpecs() {
+		facts.SpecIDs = append(facts.SpecIDs, spec.ID())
+	}
+	return facts
+}
+
+func withoutKeys(m map[string]string, keys ...string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		if !slices.Contains(keys, k) {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// hint is a sentence about what to do, for errors whose cause lies outside of Firn; "" when there is none.
+func (a *app) hint(err error) string {
+	var network *net.OpError
+	switch {
+	case errors.Is(err, catalogs.ErrNoSuchTable):
+		return a.nearestTable()
+	case errors.Is(err, store.ErrPermission), errors.Is(err, fs.ErrPermission):
+		return "check the permissions of the credentials in use; nothing was changed"
+	case errors.Is(err, store.ErrNotFound):
+		return "the catalog or the table names an object that is gone: restore it, or register an earlier metadata file; nothing was changed"
+	case errors.As(err, &network), errors.Is(err, catalogs.ErrTransient), errors.Is(err, store.ErrTransient):
+		return "check that the service runs and the catalog's uri is right, then try again"
+	}
+	return ""
+}
+
+// nearestTable names the table of the catalog that was probably meant.
+func (a *app) nearestTable() string {
+	if a.clients == nil || a.asked.Name == "" {
+		return ""
+	}
+	ctx := context.WithoutCancel(a.ctx)
+	l, err := a.clients.Lake(ctx, a.asked.Catalog)
+	if err != nil {
+		return ""
+	}
+	asked := maintenance.TableID{Namespace: a.asked.Namespace, Name: a.asked.Name}.String()
+	var names []string
+	for id, err := range l.Tables(ctx, "") {
+		if err != nil || len(names) == maxListedTables {
+			break
+		}
+		names = append(names, maintenance.TableID{Namespace: id.Namespace, Name: id.Name}.String())
+	}
+	if nearest := maintenance.NearestName(asked, names); nearest != "" {
+		return "did you mean " + nearest + "?"
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("catalog %s has no table: check its uri, or register one", l.Name())
+	}
+	return fmt.Sprintf("catalog %s has %s%s", l.Name(), strings.Join(names[:min(len(names), maxNamedTables)], ", "), more(len(names)-maxNamedTables))
+}
+
+const (
+	// maxListedTables bounds how many tables a suggestion looks at, maxNamedTables how many it names.
+	maxListedTables = 1000
+	maxNamedTables  = 5
+)
+
+func more(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}

@@ -13,6 +13,7 @@ import (
 
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
+	"firn/internal/lake/catalogs/catalogtest"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -49,7 +50,7 @@ func (f *freezer) Commit(ctx context.Context, base *lake.Table, c committer.Chan
 // catalog a live file is deleted or a row lost, and a later execution of commit agrees.
 func TestZombieAndSweep(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"memory", "sqlite", "service"} {
+	for _, kind := range []string{"memory", "sqlite", "service", "rest", "glue"} {
 		t.Run(kind, func(t *testing.T) {
 			for at := 0; ; at++ {
 				x, before := ready(t)
@@ -83,11 +84,22 @@ func TestZombieAndSweep(t *testing.T) {
 // catalog is a catalog of that kind with the fixture's table.
 func (x *fixture) catalog(kind string) catalogs.Catalog {
 	x.t.Helper()
-	if kind != "sqlite" {
+	var props map[string]string
+	switch kind {
+	case "sqlite":
+		path := filepath.Join(x.t.TempDir(), fmt.Sprint("catalog-", time.Now().UnixNano(), ".db"))
+		props = map[string]string{"type": "sql", "uri": "sqlite:///" + path, "warehouse": "s3://world"}
+	case "rest":
+		props = map[string]string{"type": "rest", "uri": catalogtest.NewRESTServer(x.t, x.world.Store).URL}
+	case "glue":
+		props = map[string]string{
+			"type": "glue", "glue.endpoint": catalogtest.NewGlueServer(x.t).URL, "glue.region": "eu-west-1", "glue.access-key-id": "a",
+			"glue.secret-access-key": "b",
+		}
+	default:
 		return x.world.Catalog
 	}
-	uri := "sqlite:///" + filepath.Join(x.t.TempDir(), fmt.Sprint("catalog-", time.Now().UnixNano(), ".db"))
-	cat, err := catalogs.Open(context.Background(), "", map[string]string{"type": "sql", "uri": uri, "warehouse": "s3://world"})
+	cat, err := catalogs.Open(context.Background(), "", props)
 	x.check(err)
 	x.check(cat.(catalogs.Registrar).Register(context.Background(), x.table.ID, x.table.Pointer().MetadataLocation))
 	return cat

@@ -138,7 +138,7 @@ func outcomeOf(report maintenance.ReportOutput) error {
 			reason = job.Reason
 		}
 	}
-	if report.Error != "" {
+	if report.Error != "" && !strings.HasPrefix(report.Error, "States.") { // a name of ours says something
 		reason = strings.TrimPrefix(report.Error+": "+reason, ": ")
 	}
 	return &outcomeError{outcome: report.Outcome, reason: strings.TrimPrefix(reason, string(report.Outcome)+": ")}

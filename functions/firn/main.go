@@ -89,6 +89,9 @@ func asksJSON(command *kong.Context) bool {
 	return false
 }
 
+// sameSignal is the time within which a second signal is the first one again: a terminal and a program around us may both send it.
+const sameSignal = 500 * time.Millisecond
+
 // interruptible returns a context that the first SIGINT or SIGTERM cancels: the current group is given up, its outputs are aborted, and the run is
 // closed as after any failure. A second one ends the process at once; what it leaves, the next run on the table closes.
 func interruptible(parent context.Context, out io.Writer) (context.Context, func()) {
@@ -103,8 +106,9 @@ func interruptible(parent context.Context, out io.Writer) (context.Context, func
 			return
 		}
 		fmt.Fprintln(out, "firn: interrupted: giving up the current work and closing the run; once more ends at once")
-		signal.Stop(signals)
 		cancel()
+		time.Sleep(sameSignal)
+		signal.Stop(signals)
 	}()
 	return ctx, func() {
 		signal.Stop(signals)

@@ -1,0 +1,116 @@
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"firn/internal/decide"
+	"firn/internal/icebergtest"
+	"firn/internal/local/inspect"
+	"firn/internal/maintenance"
+	"firn/internal/policy"
+)
+
+// health looks at a table of a world a day after its last commit.
+func health(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, past inspect.History) (*inspect.View, inspect.Health) {
+	t.Helper()
+	state := tbl.State()
+	v, err := inspect.Look(context.Background(), w.Store, state, w.Clock.Now().Add(24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := policy.Document{}.Effective(tbl.ID, state.Metadata.Properties(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := v.Health(context.Background(), p, past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, h
+}
+
+func due(h inspect.Health, job maintenance.Job) inspect.Due {
+	for _, d := range h.Due {
+		if d.Job == string(job) {
+			return d
+		}
+	}
+	return inspect.Due{}
+}
+
+func TestHealthCountsPartitionsDeletesAndDanglingOnes(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	for i := range 5 {
+		tbl.Commit(icebergtest.Append(icebergtest.Row{i, "a", 1.5}))
+	}
+	b := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "b", 1.5}, icebergtest.Row{10, "b", nil})).DataFiles[0]
+	tbl.Commit(icebergtest.DeletePositions(b, 0))
+	c := tbl.Commit(icebergtest.Append(icebergtest.Row{11, "c", 1.5})).DataFiles[0]
+	tbl.Commit(icebergtest.DeletePositions(c, 0))
+	tbl.Commit(icebergtest.Remove(c))
+	_, h := health(t, w, tbl, inspect.History{})
+	if h.DataFiles.DataFiles != 6 || h.DataFiles.SmallFiles != 6 || h.DataFiles.WithDeletes != 1 || h.DeleteFiles.Position != 2 || h.DeleteFiles.Dangling != 1 {
+		t.Errorf("files %+v, deletes %+v", h.DataFiles, h.DeleteFiles)
+	}
+	if first := h.TopPartitions[0]; first.Name != "g=a" || first.SmallFiles != 5 || len(h.TopPartitions) != 3 {
+		t.Errorf("partitions %+v: want the one with most small files first", h.TopPartitions)
+	}
+	for job, want := range map[maintenance.Job]string{
+		maintenance.RewriteDataFiles: `"g=a"`, maintenance.RewritePositionDeleteFiles: "1 dangling delete files", maintenance.ExpireSnapshots: "never ran",
+	} {
+		if d := due(h, job); !d.Due || !strings.Contains(d.Reason, want) {
+			t.Errorf("%s: %+v: want it due and %q", job, d, want)
+		}
+	}
+}
+
+// TestWhatRanIsNotDueAgain: a rewrite that ran after the last commit waits for somebody else's.
+func TestWhatRanIsNotDueAgain(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t")
+	for i := range 6 {
+		tbl.Commit(icebergtest.Append(icebergtest.Row{i, "a", 1.5}))
+	}
+	ran := inspect.History{Jobs: map[maintenance.Job]decide.JobFacts{
+		maintenance.RewriteDataFiles: {LastRunMS: w.Clock.Now().UnixMilli(), LastOutcome: maintenance.NothingToDo},
+	}}
+	if _, h := health(t, w, tbl, ran); due(h, maintenance.RewriteDataFiles).Due {
+		t.Errorf("due again: %+v", h.Due)
+	}
+	w.At(w.Clock.Now().Add(time.Minute))
+	tbl.Commit(icebergtest.Append(icebergtest.Row{7, "a", 1.5}))
+	if _, h := health(t, w, tbl, ran); !due(h, maintenance.RewriteDataFiles).Due {
+		t.Errorf("not due after another commit: %+v", h.Due)
+	}
+}
+
+func TestEmptyTableHasHealthAndPage(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	v, h := health(t, w, w.NewTable("db.<b>"), inspect.History{})
+	if h.Snapshots.Count != 0 || h.Snapshots.CurrentID != nil || h.DataFiles.Average != 0 {
+		t.Errorf("health %+v", h)
+	}
+	var page bytes.Buffer
+	if err := v.WriteHTML(context.Background(), &page, h); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(page.String(), "<b>") || !strings.Contains(page.String(), "&lt;b&gt;") {
+		t.Error("the table's name is not escaped")
+	}
+	for _, name := range inspect.ViewNames() {
+		if rows, err := v.Rows(context.Background(), name); err != nil || rows.View != name {
+			t.Errorf("view %s: %+v, %v", name, rows, err)
+		}
+	}
+	if _, err := v.Rows(context.Background(), "nosuch"); err == nil || !strings.Contains(err.Error(), "metadata_log") {
+		t.Errorf("unknown view: %v", err)
+	}
+}

@@ -1,0 +1,184 @@
+package encoding
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// Codec is a compression codec by its number in the Parquet format (enum CompressionCodec).
+type Codec int32
+
+// The codecs of the format. LZO and LZ4, the framed Hadoop kind, are known by name only: ErrUnsupported.
+const (
+	Uncompressed Codec = 0
+	Snappy       Codec = 1
+	Gzip         Codec = 2
+	LZO          Codec = 3
+	Brotli       Codec = 4
+	LZ4          Codec = 5
+	Zstd         Codec = 6
+	LZ4Raw       Codec = 7
+)
+
+// String is the name that the format uses.
+func (c Codec) String() string {
+	names := [...]string{"UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW"}
+	if c < 0 || int(c) >= len(names) {
+		return fmt.Sprintf("codec %d", int32(c))
+	}
+	return names[c]
+}
+
+// Supported says whether pages of the codec can be compressed and decompressed.
+func (c Codec) Supported() bool {
+	switch c {
+	case Uncompressed, Snappy, Gzip, Brotli, Zstd, LZ4Raw:
+		return true
+	default:
+		return false
+	}
+}
+
+// maxExpansion bounds how many bytes a compressed byte can stand for, so that a page of a kilobyte cannot ask for gigabytes before a byte of it
+// is decoded. Snappy: 64 bytes by a copy of 3. LZ4: a length byte adds 255. Deflate: 258 bytes by 2 bits. Zstandard: a block of 128 KiB by 4
+// bytes. Brotli has no useful bound of its own and borrows that of Zstandard.
+func (c Codec) maxExpansion() int {
+	switch c {
+	case Snappy:
+		return 22
+	case LZ4Raw:
+		return 255
+	case Gzip:
+		return 1032
+	default:
+		return 1 << 15
+	}
+}
+
+// Decompressor decompresses page bodies and keeps the decoders' memory between calls. The zero value is ready.
+type Decompressor struct {
+	zstd   *zstd.Decoder
+	gzip   *gzip.Reader
+	brotli *brotli.Reader
+	src    bytes.Reader
+}
+
+// zstdSlack is room behind the output which lets the decoder copy in whole words to the end.
+const zstdSlack = 64
+
+// Decompress decompresses src, which must yield exactly uncompressedSize bytes, into dst's capacity. For UNCOMPRESSED it returns src itself.
+// An empty src of size 0 is right for every codec: writers leave out the frame of pages without values.
+func (d *Decompressor) Decompress(dst, src []byte, codec Codec, uncompressedSize int) ([]byte, error) {
+	switch {
+	case !codec.Supported():
+		return nil, fmt.Errorf("decompress page: %w: %v", ErrUnsupported, codec)
+	case uncompressedSize < 0:
+		return nil, corrupt("uncompressed size %d", uncompressedSize)
+	case uncompressedSize > MaxPageBytes:
+		return nil, fmt.Errorf("decompress page of %d bytes: %w", uncompressedSize, ErrTooLarge)
+	case codec == Uncompressed:
+		if len(src) != uncompressedSize {
+			return nil, corrupt("page of %d bytes, %d declared", len(src), uncompressedSize)
+		}
+		return src, nil
+	case len(src) == 0 && uncompressedSize == 0:
+		return dst[:0], nil
+	case uncompressedSize/codec.maxExpansion() > len(src):
+		return nil, corrupt("%d bytes of %v for %d bytes", len(src), codec, uncompressedSize)
+	}
+	if cap(dst) < uncompressedSize+zstdSlack {
+		dst = make([]byte, uncompressedSize+zstdSlack)
+	}
+	dst = dst[:uncompressedSize]
+	n, err := d.decompress(dst, src, codec)
+	if err != nil {
+		return nil, corrupt("%v: %v", codec, err)
+	}
+	if n != uncompressedSize {
+		return nil, corrupt("%v page of %d bytes, %d declared", codec, n, uncompressedSize)
+	}
+	return dst, nil
+}
+
+func (d *Decompressor) decompress(dst, src []byte, codec Codec) (int, error) {
+	switch codec {
+	case Snappy:
+		n, err := s2.DecodedLen(src)
+		if err != nil || n != len(dst) {
+			return n, err
+		}
+		_, err = s2.Decode(dst, src)
+		return n, err
+	case LZ4Raw:
+		return lz4.UncompressBlock(src, dst)
+	case Zstd:
+		return d.unzstd(dst, src)
+	case Gzip:
+		return d.gunzip(dst, src)
+	default:
+		return d.unbrotli(dst, src)
+	}
+}
+
+func (d *Decompressor) unzstd(dst, src []byte) (int, error) {
+	if d.zstd == nil {
+		var err error
+		d.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return 0, err
+		}
+	}
+	out, err := d.zstd.DecodeAll(src, dst[:0:len(dst)+zstdSlack])
+	if err == nil && len(out) == len(dst) && len(out) > 0 && &out[0] != &dst[0] {
+		copy(dst, out)
+	}
+	return len(out), err
+}
+
+func (d *Decompressor) gunzip(dst, src []byte) (int, error) {
+	d.src.Reset(src)
+	if d.gzip == nil {
+		r, err := gzip.NewReader(&d.src)
+		if err != nil {
+			return 0, err
+		}
+		d.gzip = r
+	} else if err := d.gzip.Reset(&d.src); err != nil {
+		return 0, err
+	}
+	return readExactly(d.gzip, dst)
+}
+
+func (d *Decompressor) unbrotli(dst, src []byte) (int, error) {
+	d.src.Reset(src)
+	if d.brotli == nil {
+		d.brotli = brotli.NewReader(&d.src)
+	} else if err := d.brotli.Reset(&d.src); err != nil {
+		return 0, err
+	}
+	return readExactly(d.brotli, dst)
+}
+
+// readExactly fills dst and reads the end of the stream, where its checksum is.
+func readExactly(r io.Reader, dst []byte) (int, error) {
+	n, err := io.ReadFull(r, dst)
+	if err != nil {
+		return n, err
+	}
+	var more [1]byte
+	switch k, err := io.ReadFull(r, more[:]); {
+	case k > 0:
+		return n + k, nil
+	case err == io.EOF:
+		return n, nil
+	default:
+		return n, err
+	}
+}

@@ -1,0 +1,195 @@
+package encoding
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// MaxLevel is the highest definition or repetition level that is decoded; a schema that nests deeper is not taken.
+const MaxLevel = 255
+
+// LevelWidth is the bit width of levels from 0 to maxLevel.
+func LevelWidth(maxLevel int) int { return bits.Len(uint(max(maxLevel, 0))) }
+
+// prefixBytes is the length of the little-endian byte count in front of the levels of a version 1 page.
+const prefixBytes = 4
+
+// SplitPrefixed takes levels with a four-byte length from the front of a version 1 page (or of RLE booleans): the stream and what follows it.
+func SplitPrefixed(page []byte) (stream, rest []byte, err error) {
+	if len(page) < prefixBytes {
+		return nil, nil, corrupt("page of %d bytes without the length of its levels", len(page))
+	}
+	n := binary.LittleEndian.Uint32(page)
+	page = page[prefixBytes:]
+	if uint64(n) > uint64(len(page)) {
+		return nil, nil, corrupt("levels of %d bytes in %d", n, len(page))
+	}
+	return page[:n:n], page[n:], nil
+}
+
+// AppendPrefixed appends a stream behind its four-byte length.
+func AppendPrefixed(dst, stream []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(stream))), stream...)
+}
+
+// CountLevels is how many of the n levels of a hybrid stream are level: the values of a page are its levels at the maximum definition level, its
+// rows those at repetition level 0.
+func CountLevels(src []byte, bitWidth, n int, level uint8) (int, error) {
+	r, err := newLevels(src, bitWidth, n)
+	if err != nil {
+		return 0, err
+	}
+	var (
+		scratch [scratchValues]uint32
+		count   int
+	)
+	for {
+		run, err := r.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case run.count == 0:
+			return count, nil
+		case run.packed == nil:
+			if run.value == uint32(level) {
+				count += run.count
+			}
+			continue
+		case bitWidth == 1:
+			ones := countOnes(run.packed, run.count)
+			switch level {
+			case 0:
+				count += run.count - ones
+			case 1:
+				count += ones
+			}
+			continue
+		}
+		for left, packed := run.count, run.packed; left > 0; {
+			values := scratch[:min(left, scratchValues)]
+			unpack(values, packed, bitWidth)
+			for _, v := range values {
+				if v == uint32(level) {
+					count++
+				}
+			}
+			left, packed = left-len(values), packed[min(len(packed), scratchValues/group*bitWidth):]
+		}
+	}
+}
+
+// DecodeLevels decodes the n levels of a hybrid stream into dst. It fails for a level above maxLevel, whose width the stream has.
+func DecodeLevels(dst []uint8, src []byte, maxLevel uint8, n int) ([]uint8, error) {
+	width := LevelWidth(int(maxLevel))
+	r, err := newLevels(src, width, n)
+	if err != nil {
+		return nil, err
+	}
+	dst = resize(dst, n)
+	var scratch [scratchValues]uint32
+	for at := 0; ; {
+		run, err := r.next()
+		switch {
+		case err != nil:
+			return nil, err
+		case run.count == 0:
+			return dst, nil
+		case run.value > uint32(maxLevel):
+			return nil, corrupt("level %d above %d", run.value, maxLevel)
+		case run.packed == nil:
+			fill(dst[at:at+run.count], uint8(run.value))
+			at += run.count
+			continue
+		}
+		for left, packed := run.count, run.packed; left > 0; {
+			values := scratch[:min(left, scratchValues)]
+			unpack(values, packed, width)
+			out := dst[at : at+len(values)]
+			for i, v := range values {
+				if v > uint32(maxLevel) {
+					return nil, corrupt("level %d above %d", v, maxLevel)
+				}
+				out[i] = uint8(v)
+			}
+			at += len(values)
+			left, packed = left-len(values), packed[min(len(packed), scratchValues/group*width):]
+		}
+	}
+}
+
+// EncodeLevels appends the hybrid stream of levels from 0 to maxLevel to dst, without a length: AppendPrefixed adds it for version 1 pages.
+func EncodeLevels(dst []byte, levels []uint8, maxLevel uint8) ([]byte, error) {
+	var all uint8
+	for _, v := range levels {
+		all = max(all, v)
+	}
+	if all > maxLevel {
+		return dst, corrupt("level %d above %d", all, maxLevel)
+	}
+	width := LevelWidth(int(maxLevel))
+	if width == 0 {
+		return dst, nil
+	}
+	var scratch [maxGroups * group]uint32
+	start := 0
+	for at := 0; at < len(levels); {
+		n := repeatedLevels(levels[at:])
+		if n < group && at-start < len(scratch) {
+			at = min(at+group, len(levels))
+			continue
+		}
+		dst = appendPacked(dst, widen(scratch[:], levels[start:at]), width)
+		if n >= group {
+			dst = appendRun(dst, n, uint32(levels[at]), width)
+			at += n
+		}
+		start = at
+	}
+	return appendPacked(dst, widen(scratch[:], levels[start:]), width), nil
+}
+
+// newLevels starts a stream of levels. Levels of width 0 have none: all are 0.
+func newLevels(src []byte, bitWidth, n int) (runs, error) {
+	switch {
+	case bitWidth > LevelWidth(MaxLevel):
+		return runs{}, ErrUnsupported
+	case bitWidth == 0 && len(src) > 0:
+		return runs{}, corrupt("%d bytes of levels where there is one level", len(src))
+	case bitWidth == 0 && n > 0:
+		src = appendRun(nil, n, 0, 0)
+	}
+	return newRuns(src, bitWidth, n)
+}
+
+// countOnes counts the bits that are set among the first n of packed.
+func countOnes(packed []byte, n int) int {
+	ones := 0
+	for ; n >= 64 && len(packed) >= 8; n -= 64 {
+		ones += bits.OnesCount64(binary.LittleEndian.Uint64(packed))
+		packed = packed[8:]
+	}
+	for ; n >= 8; n -= 8 {
+		ones += bits.OnesCount8(packed[0])
+		packed = packed[1:]
+	}
+	if n > 0 {
+		ones += bits.OnesCount8(packed[0] & (1<<n - 1))
+	}
+	return ones
+}
+
+func repeatedLevels(v []uint8) int {
+	for i, x := range v {
+		if x != v[0] {
+			return i
+		}
+	}
+	return len(v)
+}
+
+func widen(dst []uint32, src []uint8) []uint32 {
+	for i, v := range src {
+		dst[i] = uint32(v)
+	}
+	return dst[:len(src)]
+}

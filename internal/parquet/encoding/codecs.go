@@ -163,7 +163,11 @@ func (d *Decompressor) unbrotli(dst, src []byte) (int, error) {
 	} else if err := d.brotli.Reset(&d.src); err != nil {
 		return 0, err
 	}
-	return readExactly(d.brotli, dst)
+	n, err := readExactly(d.brotli, dst)
+	if err != nil || n != len(dst) {
+		d.brotli = nil // its Reset keeps input that was not consumed
+	}
+	return n, err
 }
 
 // readExactly fills dst and reads the end of the stream, where its checksum is.

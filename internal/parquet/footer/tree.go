@@ -153,8 +153,8 @@ func (s *Struct) Drop(id int16) {
 		}
 	}
 }
+
 // Int32Value makes an i32; what does not fit becomes the nearest number that does.
-// Int32Value, Int16Value, Int64Value, BoolValue, BinaryValue, RecordValue and ListValue make values.
 func Int32Value(n int64) Value {
 	return Value{Kind: I32, Int: int64(int32(min(max(n, math.MinInt32), math.MaxInt32)))}
 }

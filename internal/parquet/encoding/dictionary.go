@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 )
 
 // Dictionary merges the dictionary pages of several column chunks into one. Entries keep the order in which they came first, so a merge of the
 // same pages gives the same bytes. Values are compared as bytes: floats keep each NaN and both zeros.
 type Dictionary struct {
 	Entries
-	limit int
+	limit int // bytes
 	seed  maphash.Seed
 	key   uint64
-	// table is open addressing with a power of two slots: the upper half of a hash above the index plus one, or 0. Its order follows a random
-	// seed, that nobody can craft pages whose entries all fall into one place; the order of entries does not.
+	// table is open addressing with a power of two slots, at most half of them taken: the upper half of a hash above the index plus one, or 0.
+	// The hash has a random seed, so nobody can craft pages whose entries all fall into one place; the order of entries does not depend on it.
 	table []uint64
 }
 
@@ -31,6 +32,9 @@ func NewDictionary(width, limitBytes int) *Dictionary {
 	return d
 }
 
+// upper are the bits of a hash that the table keeps.
+const upper = 0xffffffff_00000000
+
 // Add merges a PLAIN dictionary page of numValues entries and returns, for each, its index in the merged dictionary. Beyond the limit it returns
 // ErrDictionaryFull: what earlier calls returned stays valid, and some entries of the refused page may have been added.
 func (d *Dictionary) Add(page []byte, numValues int) ([]uint32, error) {
@@ -44,6 +48,7 @@ func (d *Dictionary) Add(page []byte, numValues int) ([]uint32, error) {
 	if d.known(page, numValues) {
 		return count(remap), nil
 	}
+	d.expect(page, numValues)
 	for i := range remap {
 		v := page[i*d.width : (i+1)*d.width]
 		index, ok := d.put(v, d.hash(v))
@@ -63,6 +68,7 @@ func (d *Dictionary) addByteArrays(page []byte, numValues int) ([]uint32, error)
 	if d.known(page, numValues) {
 		return count(remap), nil
 	}
+	d.expect(page, numValues)
 	at := 0
 	for i := range remap {
 		next := nextByteArray(page, at)
@@ -86,6 +92,17 @@ func (d *Dictionary) addByteArrays(page []byte, numValues int) ([]uint32, error)
 // known says that the first n entries are those of page: files that one writer cut from ordered input often begin alike.
 func (d *Dictionary) known(page []byte, n int) bool {
 	return n > 0 && n <= d.n && (d.width != ByteArray || int(d.starts[n]) == len(page)) && bytes.HasPrefix(d.data, page)
+}
+
+// expect makes room for the first page, whose entries are new; those of later pages may be known.
+func (d *Dictionary) expect(page []byte, n int) {
+	if d.n == 0 && len(page) <= d.limit && n > 0 {
+		d.reserve(n)
+		d.data = slices.Grow(d.data, len(page))
+		if d.width == ByteArray {
+			d.starts = slices.Grow(d.starts, n)
+		}
+	}
 }
 
 // count fills v with 0, 1, 2 and so on.
@@ -118,9 +135,8 @@ func (d *Dictionary) hash(v []byte) uint64 {
 
 // put returns the index of a value in PLAIN form and adds it if it is new; ok is false when that exceeds the limit.
 func (d *Dictionary) put(v []byte, hash uint64) (index uint32, ok bool) {
-	const upper = 0xffffffff_00000000
-	mask := uint64(len(d.table) - 1)
-	slot := hash & mask
+	mask := len(d.table) - 1
+	slot := d.slot(hash)
 	for ; d.table[slot] != 0; slot = (slot + 1) & mask {
 		if have := d.table[slot]; (have^hash)&upper == 0 {
 			i := uint32(have) - 1
@@ -140,29 +156,32 @@ func (d *Dictionary) put(v []byte, hash uint64) (index uint32, ok bool) {
 	}
 	d.table[slot] = hash&upper | uint64(n+1)
 	if 2*(n+1) > len(d.table) {
-		d.rehash()
+		d.reserve(2 * (n + 1))
 	}
 	return uint32(n), true
 }
 
-// rehash doubles the table. The lower half of each hash is gone, so it is computed again.
-func (d *Dictionary) rehash() {
-	const upper = 0xffffffff_00000000
-	table := make([]uint64, 2*len(d.table))
-	mask := uint64(len(table) - 1)
-	for i := range d.Len() {
-		v := d.Entry(i)
-		var hash uint64
-		if d.width == ByteArray {
-			hash = maphash.Bytes(d.seed, v)
-		} else {
-			hash = d.hash(v)
-		}
-		slot := hash & mask
-		for table[slot] != 0 {
-			slot = (slot + 1) & mask
-		}
-		table[slot] = hash&upper | uint64(i+1)
+// slot is where the search for a hash begins: its highest bits, which the table keeps, so that it grows without hashing again.
+func (d *Dictionary) slot(hash uint64) int {
+	return int(hash >> (64 - bits.TrailingZeros(uint(len(d.table)))))
+}
+
+// reserve makes the table at most half full with n entries.
+func (d *Dictionary) reserve(n int) {
+	size := 1 << bits.Len(uint(2*n-1))
+	if size <= len(d.table) {
+		return
 	}
-	d.table = table
+	old := d.table
+	d.table = make([]uint64, size)
+	for _, have := range old {
+		if have == 0 {
+			continue
+		}
+		slot := d.slot(have)
+		for d.table[slot] != 0 {
+			slot = (slot + 1) & (size - 1)
+		}
+		d.table[slot] = have
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // ByteArray is the width of values of variable length: PLAIN puts a four-byte length before each.
@@ -88,16 +89,24 @@ func (e *Entries) Value(i int) []byte {
 	return e.Entry(i)[prefixBytes:]
 }
 
-// Fit is how many of the first idx expand to at most limit bytes, so that Expand can be asked for pages of a size; it counts at least one.
+// Fit is how many of the first idx expand to at most limit bytes, so that Expand can be asked for pages of a size; it counts at least one. It
+// fails for an index without an entry.
 func (e *Entries) Fit(idx []uint32, limit int) (n, sizeBytes int, err error) {
+	var highest uint32
+	for _, v := range idx {
+		highest = max(highest, v)
+	}
+	switch {
+	case len(idx) == 0:
+		return 0, 0, nil
+	case int(highest) >= e.n:
+		return 0, 0, corrupt("index %d in a dictionary of %d", highest, e.n)
+	case e.width != ByteArray:
+		n = min(len(idx), max(1, limit/e.width))
+		return n, n * e.width, nil
+	}
 	for i, v := range idx {
-		if int(v) >= e.n {
-			return 0, 0, corrupt("index %d in a dictionary of %d", v, e.n)
-		}
-		size := e.width
-		if size == ByteArray {
-			size = int(e.starts[v+1] - e.starts[v])
-		}
+		size := int(e.starts[v+1] - e.starts[v])
 		if i > 0 && sizeBytes+size > limit {
 			return i, sizeBytes, nil
 		}
@@ -105,6 +114,9 @@ func (e *Entries) Fit(idx []uint32, limit int) (n, sizeBytes int, err error) {
 	}
 	return len(idx), sizeBytes, nil
 }
+
+// word is what expand copies at once: short byte arrays are copied as two words, whatever their length.
+const word = 8
 
 // Expand appends the PLAIN form of the entries that idx names to dst. It fails for an index without an entry, and with ErrTooLarge when it would
 // append more than MaxPageBytes: a few bytes of indices can name a long entry a million times, so callers cut with Fit.
@@ -117,35 +129,65 @@ func (e *Entries) Expand(dst []byte, idx []uint32) ([]byte, error) {
 		return dst, fmt.Errorf("expand %d indices: %w", len(idx), ErrTooLarge)
 	}
 	start := len(dst)
-	if cap(dst)-start < size {
-		dst = append(make([]byte, 0, start+size), dst...)
-	}
-	dst = dst[:start+size]
-	e.expand(dst[start:], idx)
-	return dst, nil
-}
-
-// expand fills dst, which has just the room, with checked indices.
-func (e *Entries) expand(dst []byte, idx []uint32) {
+	dst = slices.Grow(dst, size+2*word)
+	room := dst[start : start+size+2*word]
 	switch e.width {
 	case 4:
-		for i, v := range idx {
-			binary.LittleEndian.PutUint32(dst[4*i:], binary.LittleEndian.Uint32(e.data[4*int(v):]))
-		}
+		expand4(room, e.data, idx)
 	case 8:
-		for i, v := range idx {
-			binary.LittleEndian.PutUint64(dst[8*i:], binary.LittleEndian.Uint64(e.data[8*int(v):]))
-		}
+		expand8(room, e.data, idx)
 	case ByteArray:
-		for _, v := range idx {
-			dst = dst[copy(dst, e.data[e.starts[v]:e.starts[v+1]]):]
-		}
+		e.expandByteArrays(room, idx)
 	default:
-		for _, v := range idx {
-			at := int(v) * e.width
-			dst = dst[copy(dst, e.data[at:at+e.width]):]
-		}
+		e.expandFixed(room, idx)
 	}
+	return dst[:start+size], nil
+}
+
+func expand4(dst, data []byte, idx []uint32) {
+	for _, v := range idx {
+		binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(data[4*int(v):]))
+		dst = dst[4:]
+	}
+}
+
+func expand8(dst, data []byte, idx []uint32) {
+	for _, v := range idx {
+		binary.LittleEndian.PutUint64(dst, binary.LittleEndian.Uint64(data[8*int(v):]))
+		dst = dst[8:]
+	}
+}
+
+// expandFixed and expandByteArrays write up to two words behind their output.
+func (e *Entries) expandFixed(dst []byte, idx []uint32) {
+	for _, v := range idx {
+		at := int(v) * e.width
+		if e.width > 2*word || at+2*word > len(e.data) {
+			copy(dst, e.data[at:at+e.width])
+		} else {
+			copyWords(dst, e.data[at:])
+		}
+		dst = dst[e.width:]
+	}
+}
+
+func (e *Entries) expandByteArrays(dst []byte, idx []uint32) {
+	for _, v := range idx {
+		at, end := int(e.starts[v]), int(e.starts[v+1])
+		if end-at > 2*word || at+2*word > len(e.data) {
+			copy(dst, e.data[at:end])
+		} else {
+			copyWords(dst, e.data[at:])
+		}
+		dst = dst[end-at:]
+	}
+}
+
+func copyWords(dst, src []byte) {
+	dst, src = dst[:2*word], src[:2*word]
+	a, b := binary.LittleEndian.Uint64(src), binary.LittleEndian.Uint64(src[word:])
+	binary.LittleEndian.PutUint64(dst, a)
+	binary.LittleEndian.PutUint64(dst[word:], b)
 }
 
 // maxEntries keeps an index and its successor within 32 bits.

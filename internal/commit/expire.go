@@ -137,6 +137,7 @@ func (e *expirer) options(head *lake.Table) (decide.SnapshotsOptions, error) {
 	}
 	if e.guards.Automatic {
 		opts.Guard(time.Duration(e.guards.MinAgeMS)*time.Millisecond, e.guards.Unsafe)
+		opts.KeepBookmarks = !e.guards.IgnoreBookmarks
 	}
 	opts.Pinned, opts.BookmarkKeys, opts.Limit = e.guards.Pinned, e.guards.BookmarkKeys, e.guards.Limit
 	return opts, nil

@@ -122,6 +122,25 @@ type Batch struct {
 	Location string             `json:"location"`
 }
 
+// ManifestsDetail is the detail of a rewrite_manifests index: what the plan found. The commit decides anew on its head.
+type ManifestsDetail struct {
+	// SnapshotID and SequenceNumber are those of the planned head: no attempt of the run is older.
+	SnapshotID     int64 `json:"snapshot_id,string"`
+	SequenceNumber int64 `json:"sequence_number,string"`
+	// SpecID is the partition spec whose manifests are replaced.
+	SpecID int `json:"spec_id"`
+	// Data and Deletes are the manifests to replace of each content.
+	Data    ManifestsCount `json:"data_manifests"`
+	Deletes ManifestsCount `json:"delete_manifests"`
+}
+
+// ManifestsCount counts manifests to replace and their bytes; Target is the number wanted instead.
+type ManifestsCount struct {
+	Manifests int   `json:"manifests"`
+	Bytes     int64 `json:"bytes"`
+	Target    int   `json:"expected_manifests"`
+}
+
 // GroupResult is what compact made of a group: write-once, the first attempt's result wins. A missing result means lost.
 type GroupResult struct {
 	V       int             `json:"v"`
@@ -256,4 +275,6 @@ type ExpireGuards struct {
 	Pinned       []int64  `json:"pinned,omitempty"`
 	BookmarkKeys []string `json:"bookmark_keys,omitempty"`
 	Limit        int      `json:"limit,omitempty"`
+	// IgnoreBookmarks lets go of the snapshots by which streaming writers resume.
+	IgnoreBookmarks bool `json:"ignore_bookmarks,omitempty"`
 }

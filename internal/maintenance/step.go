@@ -26,6 +26,19 @@ type JobRequest struct {
 	Options map[string]string `json:"options,omitempty"`
 	// SnapshotIDs are the ids of expire_snapshots.
 	SnapshotIDs []string `json:"snapshot_ids,omitempty"`
+	// Guards are what an automatic expiry obeys on top of its arguments; nil for a call, which obeys its caller.
+	Guards *ExpiryGuards `json:"guards,omitempty"`
+}
+
+// ExpiryGuards are a policy's guards of automatic expiry.
+type ExpiryGuards struct {
+	// MinAgeMS keeps younger snapshots, in milliseconds; it never goes under the built-in least age.
+	MinAgeMS int64 `json:"min_age_ms"`
+	// IgnoreBookmarks lets go of the newest snapshot of each streaming writer; BookmarkKeys are summary keys by which writers resume.
+	IgnoreBookmarks bool     `json:"ignore_bookmarks,omitempty"`
+	BookmarkKeys    []string `json:"bookmark_keys,omitempty"`
+	// Limit bounds how many snapshots one run expires; 0 is no bound.
+	Limit int `json:"limit,omitempty"`
 }
 
 // Request says what a run was asked to do. It holds no clock, so that a repeated start has the same bytes.

@@ -5,13 +5,54 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"time"
 
 	"firn/internal/contract"
 	"firn/internal/decide"
 	"firn/internal/handoff"
+	"firn/internal/lake"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
+
+// rewriteManifests checks the arguments and counts. What is replaced is decided by commit, on fresh metadata at each attempt; the partition spec is
+// the one that was the table's at the plan.
+func (p *planner) rewriteManifests(ctx context.Context, index *handoff.Index) error {
+	args := maps.Clone(p.request.Args)
+	delete(args, "dry_run")
+	opts, err := decide.ParseManifestsOptions(args, p.table.ManifestsTable())
+	if err != nil {
+		return err
+	}
+	snap := p.table.Metadata.CurrentSnapshot()
+	if snap == nil {
+		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
+		return nil
+	}
+	manifests, err := lake.Manifests(ctx, p.reader, snap)
+	if err != nil {
+		return err
+	}
+	plan := decide.Manifests(lake.PlannedManifests(manifests), opts)
+	if plan.Count() == 0 {
+		index.Outcome = maintenance.NothingToDo
+		index.Reason = fmt.Sprintf("of %d manifests none of partition spec %d is to be merged or cut", len(manifests), opts.SpecID)
+		return nil
+	}
+	index.Request.Args = opts.Args(args)
+	index.Batches = []handoff.Batch{{}}
+	index.Detail, err = json.Marshal(handoff.ManifestsDetail{
+		SnapshotID: snap.SnapshotID, SequenceNumber: snap.SequenceNumber, SpecID: opts.SpecID, Data: countOf(plan.Data), Deletes: countOf(plan.Deletes),
+	})
+	if err != nil {
+		return fmt.Errorf("encode detail: %w", err)
+	}
+	return nil
+}
+
+func countOf(c decide.ManifestsChoice) handoff.ManifestsCount {
+	return handoff.ManifestsCount{Manifests: len(c.Locations), Bytes: c.TotalBytes, Target: c.Target}
+}
 
 // expireSnapshots checks the arguments, and decides for a dry run. A real expiry is decided by commit, on fresh metadata at each attempt.
 func (p *planner) expireSnapshots(index *handoff.Index) error {
@@ -25,8 +66,10 @@ func (p *planner) expireSnapshots(index *handoff.Index) error {
 		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
 		return nil
 	}
+	guards := p.guards()
 	if p.automatic {
-		opts.Guard(0, false)
+		opts.Guard(time.Duration(guards.MinAgeMS)*time.Millisecond, false)
+		opts.KeepBookmarks, opts.BookmarkKeys, opts.Limit = !guards.IgnoreBookmarks, guards.BookmarkKeys, guards.Limit
 	}
 	plan, err := p.table.Expiring(opts, p.now)
 	if err != nil {
@@ -40,7 +83,7 @@ func (p *planner) expireSnapshots(index *handoff.Index) error {
 		handoff.ExpireGuards
 		handoff.ExpireDetail
 		Warnings []string `json:"warnings,omitempty"`
-	}{ExpireGuards: handoff.ExpireGuards{Automatic: p.automatic}, Warnings: plan.Warnings}
+	}{ExpireGuards: guards, Warnings: plan.Warnings}
 	if p.dryRun {
 		detail.Expired = handoff.Expired{
 			SnapshotIDs: plan.ExpiredIDs, ManifestLists: plan.ManifestLists, Statistics: plan.Statistics, Refs: plan.RemovedRefs,
@@ -50,6 +93,15 @@ func (p *planner) expireSnapshots(index *handoff.Index) error {
 		return fmt.Errorf("encode detail: %w", err)
 	}
 	return nil
+}
+
+// guards are what an automatic expiry obeys on top of its arguments.
+func (p *planner) guards() handoff.ExpireGuards {
+	g := handoff.ExpireGuards{Automatic: p.automatic}
+	if asked := p.request.Guards; asked != nil && p.automatic {
+		g.MinAgeMS, g.IgnoreBookmarks, g.BookmarkKeys, g.Limit = asked.MinAgeMS, asked.IgnoreBookmarks, asked.BookmarkKeys, asked.Limit
+	}
+	return g
 }
 
 // removeOrphanFiles checks the arguments and writes the key ranges to list. What counts as an orphan, sweep decides when the listing has ended.

@@ -222,7 +222,7 @@ func TestRefusalsAndNothingToDo(t *testing.T) {
 		"unknown column":      {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
 		"unknown branch":      {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
 		"sort is not built":   {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "id"}}, nil, maintenance.Refused, "not built"},
-		"manifests not built": {maintenance.JobRequest{Job: maintenance.RewriteManifests}, nil, maintenance.Refused, "not built"},
+		"position deletes not built": {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.Refused, "not built"},
 		"few files":           {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},
 		"retain nothing":      {maintenance.JobRequest{Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "0"}}, nil, maintenance.Refused, "retain_last"},
 		"not its own files": {
@@ -306,5 +306,29 @@ func TestDryRunHandsOutNothingToRewrite(t *testing.T) {
 	var summary plan.DataFilesSummary
 	if err := json.Unmarshal(index.Detail, &summary); err != nil || summary.Files != 8 || summary.Groups != 2 || len(index.Groups) != 0 {
 		t.Errorf("summary %+v, %v, groups %v", summary, err, index.Groups)
+	}
+}
+
+// TestAutomaticExpiryCarriesTheGuards: what the policy says reaches commit through the index; a call obeys its caller.
+func TestAutomaticExpiryCarriesTheGuards(t *testing.T) {
+	t.Parallel()
+	for _, automatic := range []bool{true, false} {
+		w, tbl := smallTable(t)
+		d := newDesk(t, w, tbl)
+		asked := &maintenance.ExpiryGuards{MinAgeMS: 7 * 86_400_000, IgnoreBookmarks: true, BookmarkKeys: []string{"sink.offset"}, Limit: 3}
+		d.next(t, maintenance.Request{
+			Automatic: automatic, Jobs: []maintenance.JobRequest{{Job: maintenance.ExpireSnapshots, Guards: asked}},
+		}, maintenance.Cursor{})
+		var got handoff.ExpireGuards
+		if err := json.Unmarshal(d.index(t, maintenance.ExpireSnapshots).Detail, &got); err != nil {
+			t.Fatal(err)
+		}
+		want := handoff.ExpireGuards{}
+		if automatic {
+			want = handoff.ExpireGuards{Automatic: true, MinAgeMS: asked.MinAgeMS, IgnoreBookmarks: true, BookmarkKeys: asked.BookmarkKeys, Limit: 3}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("automatic %t:\n%s", automatic, diff)
+		}
 	}
 }

@@ -220,6 +220,11 @@ func (p Policy) Request(job maintenance.Job) maintenance.JobRequest {
 		p.align(r.Options)
 	case job == maintenance.RemoveOrphanFiles && !p.Enabled(job):
 		r.Args["dry_run"] = "true"
+	case job == maintenance.ExpireSnapshots:
+		e := p.Expiry()
+		r.Guards = &maintenance.ExpiryGuards{
+			MinAgeMS: e.MinAge.Milliseconds(), IgnoreBookmarks: !e.KeepBookmarks, BookmarkKeys: e.BookmarkKeys, Limit: e.MaxSnapshotsPerRun,
+		}
 	}
 	return r
 }

@@ -13,6 +13,7 @@ import (
 
 	"firn/internal/compact"
 	"firn/internal/compact/arrow"
+	"firn/internal/compact/pages"
 	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/icebergtest"
@@ -72,6 +73,14 @@ func outputSpec(id int) benchOption {
 func limits(l arrow.Limits) benchOption {
 	return func(b *bench) {
 		b.fn = compact.New(compact.Deps{Store: b.store, WorkLocation: b.workLocation, Engine: arrow.New(b.store, discard(), l)})
+	}
+}
+
+// copying makes the group go through the page engine however small its pages are.
+func copying() benchOption {
+	return func(b *bench) {
+		e := pages.New(b.store, discard(), pages.Limits{FullPageRows: 1}, arrow.New(b.store, discard(), arrow.Limits{}))
+		b.fn = compact.New(compact.Deps{Store: b.store, WorkLocation: b.workLocation, Engine: e})
 	}
 }
 

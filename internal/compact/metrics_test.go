@@ -15,6 +15,17 @@ import (
 // of every column. Compared are the oracle's rewrites of all files into one.
 func TestMetricsAgainstSpark(t *testing.T) {
 	t.Parallel()
+	compareWithSpark(t)
+}
+
+// TestMetricsAgainstSparkByPages does the same where values are not looked at: footers and manifest entries of the inputs must give the same.
+func TestMetricsAgainstSparkByPages(t *testing.T) {
+	t.Parallel()
+	compareWithSpark(t, copying())
+}
+
+func compareWithSpark(t *testing.T, opts ...benchOption) {
+	t.Helper()
 	compared := 0
 	for _, name := range icebergtest.ReferenceNames(t) {
 		ref := icebergtest.Reference(t, name)
@@ -22,7 +33,7 @@ func TestMetricsAgainstSpark(t *testing.T) {
 		if _, no := refused[name]; no || state.Metadata.CurrentSnapshot() == nil {
 			continue
 		}
-		b := newBench(t, ref.Store, state)
+		b := newBench(t, ref.Store, state, opts...)
 		if len(b.groups) != 1 {
 			continue
 		}

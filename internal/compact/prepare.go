@@ -34,7 +34,7 @@ func (f *Function) prepare(ctx context.Context, t *table, g *handoff.Group, atte
 		Run: g.Run.RunID, Group: g.Index, Attempt: attempt,
 		Target: &projection.Target{Layout: l, Names: t.names, Defaults: t.defaults},
 		Spec:   spec, Repartition: g.OutputSpecID != g.SpecID && spec.NumFields() > 0,
-		Location: g.OutputLocation, Properties: props, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes,
+		Location: g.OutputLocation, Properties: props, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, Sorted: len(t.sorted) > 0,
 	}
 	if job.Writer, err = sink.ParseOptions(props, l); err != nil {
 		return engine.Job{}, fmt.Errorf("%w: %w", err, engine.ErrRefused)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
+	"firn/internal/handoff"
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
 )
@@ -26,7 +28,31 @@ var unscannable = map[string]bool{"defaults_v3": true}
 // must be what Spark and the Iceberg Java library say.
 func TestReferenceTables(t *testing.T) {
 	t.Parallel()
+	rewriteReferenceTables(t, nil)
+}
+
+// TestReferenceTablesByPages does the same with pages copied however small they are, wherever that is possible.
+func TestReferenceTablesByPages(t *testing.T) {
+	t.Parallel()
+	copied := map[bool]int{}
+	rewriteReferenceTables(t, func(name string, r handoff.GroupResult) {
+		copied[r.Engine == "pages"]++
+		if r.Engine != "pages" {
+			t.Logf("%s: %s", name, r.Engine)
+		}
+	}, copying())
+	t.Cleanup(func() {
+		t.Logf("%d groups by pages, %d not", copied[true], copied[false])
+		if copied[true] < 30 {
+			t.Errorf("only %d groups were copied by pages", copied[true])
+		}
+	})
+}
+
+func rewriteReferenceTables(t *testing.T, see func(string, handoff.GroupResult), opts ...benchOption) {
+	t.Helper()
 	ctx := context.Background()
+	var mu sync.Mutex
 	for _, name := range icebergtest.ReferenceNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -35,7 +61,7 @@ func TestReferenceTables(t *testing.T) {
 			if state.Metadata.CurrentSnapshot() == nil {
 				t.Skip("no snapshot")
 			}
-			b := newBench(t, ref.Store, state)
+			b := newBench(t, ref.Store, state, opts...)
 			if reason, ok := refused[name]; ok {
 				checkRefused(t, b, reason)
 				return
@@ -43,6 +69,11 @@ func TestReferenceTables(t *testing.T) {
 			results := b.rewriteAll()
 			for i, r := range results {
 				checkProof(t, b, i, r)
+				if see != nil {
+					mu.Lock()
+					see(name, r)
+					mu.Unlock()
+				}
 			}
 			w := ref.World(t)
 			tbl := w.Open(ref.ID)

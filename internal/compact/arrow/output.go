@@ -6,6 +6,7 @@ import (
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/compact/engine"
 	"firn/internal/compact/metrics"
 	"firn/internal/parquet/sink"
 	"firn/internal/store"
@@ -25,8 +26,7 @@ type output struct {
 // create starts the next output of a partition.
 func (r *rewrite) create(ctx context.Context, partition map[int]any) (*output, error) {
 	n := len(r.mapper.outputs)
-	name := fileName(r.job, n+1)
-	at := location(r.job, partitionPath(r.job.Spec, r.job.Target.Layout.Schema, partition), name)
+	at := engine.OutputLocation(r.job, n+1, partition)
 	up, err := r.store.Create(ctx, at, store.WriteOptions{IfAbsent: true, ContentType: "application/vnd.apache.parquet"})
 	if err != nil {
 		return nil, fmt.Errorf("create output %s: %w", at, err)
@@ -63,7 +63,7 @@ func (r *rewrite) finish(ctx context.Context, o *output, partition map[int]any) 
 		r.abort(ctx, o)
 		return fmt.Errorf("finish output %s: %w", o.location, err)
 	}
-	if err := r.verify(ctx, o, footer); err != nil {
+	if err := engine.Verify(ctx, r.store, r.job, engine.Written{Location: o.location, Rows: o.rows, SizeBytes: footer.SizeBytes}); err != nil {
 		return fmt.Errorf("read back output %s: %w", o.location, err)
 	}
 	f, err := r.dataFile(o, footer, partition)

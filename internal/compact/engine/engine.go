@@ -43,6 +43,8 @@ type Job struct {
 	Properties map[string]string
 	// MaxOutputFileSizeBytes is the size at which another output is started.
 	MaxOutputFileSizeBytes int64
+	// Sorted says that the table has a sort order.
+	Sorted bool
 	// Modes say which metrics are kept by leaf; Writer how Parquet is written.
 	Modes  []metrics.Mode
 	Writer sink.Options

@@ -31,6 +31,8 @@ type Result struct {
 type gauge struct {
 	values, nulls, nans int64
 	bounds              bounds
+	// unknown says which of these a summary left open.
+	unknown unknown
 }
 
 // bounds keeps the smallest and largest value seen.
@@ -74,18 +76,21 @@ func (f *File) Result() Result {
 		if !mode.Counts {
 			continue
 		}
-		r.Values[leaf.FieldID], r.Nulls[leaf.FieldID] = g.values, g.nulls
-		if leaf.Kind == layout.Float || leaf.Kind == layout.Double {
+		r.Values[leaf.FieldID] = g.values
+		if !g.unknown.nulls {
+			r.Nulls[leaf.FieldID] = g.nulls
+		}
+		if (leaf.Kind == layout.Float || leaf.Kind == layout.Double) && !g.unknown.nans {
 			r.NaNs[leaf.FieldID] = g.nans
 		}
 		if !mode.Bounds || g.bounds == nil {
 			continue
 		}
 		lower, upper := g.bounds.encode(mode)
-		if lower != nil {
+		if lower != nil && !g.unknown.lower {
 			r.Lower[leaf.FieldID] = lower
 		}
-		if upper != nil {
+		if upper != nil && !g.unknown.upper {
 			r.Upper[leaf.FieldID] = upper
 		}
 	}

@@ -1,4 +1,4 @@
-package arrow
+package engine
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/twmb/murmur3"
 
-	"firn/internal/compact/engine"
 	"firn/internal/store"
 )
 
@@ -19,13 +18,18 @@ const (
 )
 
 // fileName names output n of an attempt: no two attempts, groups or runs share a name.
-func fileName(job engine.Job, n int) string {
+func fileName(job Job, n int) string {
 	return fmt.Sprintf("00000-%d-%s-%s-%05d.parquet", job.Group, job.Run, job.Attempt, n)
+}
+
+// OutputLocation is where output n of an attempt goes, counted from 1, in a partition of the job's spec.
+func OutputLocation(job Job, n int, partition map[int]any) string {
+	return location(job, partitionPath(job.Spec, job.Target.Layout.Schema, partition), fileName(job, n))
 }
 
 // location is where an output goes: under the data folder, in its partition's folder, and with the object-storage layout behind a hash of the
 // name (twenty bits in the folders 4/4/4/8, as Java's ObjectStoreLocationProvider lays them).
-func location(job engine.Job, partition, name string) string {
+func location(job Job, partition, name string) string {
 	if job.Properties[objectStorage] != "true" {
 		return store.Join(job.Location, path.Join(partition, name))
 	}

@@ -1,0 +1,147 @@
+package pages
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/apache/iceberg-go"
+	"golang.org/x/sync/errgroup"
+
+	"firn/internal/compact/engine"
+	"firn/internal/handoff"
+	"firn/internal/parquet/encoding"
+	"firn/internal/parquet/footer"
+)
+
+// declined says why a group is not for this engine. It is no fault of the group.
+type declined struct{ reason string }
+
+func (d *declined) Error() string { return d.reason }
+
+func decline(format string, args ...any) error {
+	return &declined{reason: fmt.Sprintf(format, args...)}
+}
+
+// qualify opens the group's footers and answers with a *declined error unless all pages can be copied.
+func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) {
+	if err := acceptJob(job); err != nil {
+		return nil, err
+	}
+	t, err := newTemplate(job)
+	if err != nil {
+		return nil, err
+	}
+	r := &rewrite{Engine: e, job: job, template: t, proof: make([]tally, len(job.Target.Layout.Leaves))}
+	if r.tools, err = newTools(job); err != nil {
+		return nil, decline("%v", err)
+	}
+	var size int64
+	for _, in := range job.Inputs {
+		size += in.FileSizeBytes()
+		r.maps = append(r.maps, handoff.SourceRowMap{Path: in.FilePath()})
+	}
+	whole := size <= e.limits.HeldBytes/2
+	for i, in := range job.Inputs {
+		r.inputs = append(r.inputs, &input{Input: in, index: i})
+	}
+	// A group that is declined is mostly so by its first files: do not read all footers for that.
+	for from := 0; from < len(r.inputs); from += e.limits.FetchConcurrency {
+		readers, ctx := errgroup.WithContext(ctx)
+		for _, in := range r.inputs[from:min(from+e.limits.FetchConcurrency, len(r.inputs))] {
+			readers.Go(func() error { return in.open(ctx, r, whole) })
+		}
+		if err := readers.Wait(); err != nil {
+			return nil, err
+		}
+	}
+	for _, in := range r.inputs[1:] {
+		if !slices.Equal(in.shape.repetitions, r.inputs[0].shape.repetitions) {
+			return nil, decline("a column is required in some files and optional in others")
+		}
+	}
+	r.maxDef = r.inputs[0].shape.maxDef
+	r.template.root.adopt(r.inputs[0].shape.repetitions)
+	return r, r.acceptPages()
+}
+
+// acceptJob looks at what needs no file.
+func acceptJob(job engine.Job) error {
+	switch {
+	case job.Repartition:
+		return decline("rows go to other partitions")
+	case job.Target.Layout.Lineage:
+		return decline("row lineage is written")
+	case job.Sorted:
+		return decline("the table has a sort order")
+	case len(job.Writer.Bloom) > 0:
+		return decline("the table asks for bloom filters")
+	case !encoding.Codec(job.Writer.Codec).Supported():
+		return decline("codec %s", encoding.Codec(job.Writer.Codec))
+	}
+	for _, leaf := range job.Target.Layout.Leaves {
+		_, geometry := leaf.Type.(iceberg.GeometryType)
+		if leaf.Part || geometry {
+			return decline("column %s is a variant or a geometry", leaf.Path)
+		}
+		if leaf.MaxDef > encoding.MaxLevel || leaf.MaxRep > encoding.MaxLevel {
+			return decline("column %s is nested too deeply", leaf.Path)
+		}
+	}
+	for _, in := range job.Inputs {
+		if in.Mask != nil && !in.Mask.IsEmpty() {
+			return decline("rows are deleted")
+		}
+	}
+	return nil
+}
+
+// acceptChunk looks at one column chunk's footer.
+func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
+	m, path := c.Metadata(), r.job.Target.Layout.Leaves[leaf].Path
+	if c.Elsewhere() || m.Struct == nil {
+		return decline("column %s lies in another file", path)
+	}
+	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); codec != encoding.Codec(r.job.Writer.Codec) {
+		return decline("column %s is compressed with %s, the table wants %s", path, codec, encoding.Codec(r.job.Writer.Codec))
+	}
+	if m.HasBloom() {
+		return decline("column %s has a bloom filter", path)
+	}
+	coded := false
+	for _, e := range m.Encodings() {
+		if !e.Known() {
+			return decline("column %s has encoding %d", path, e)
+		}
+		coded = coded || e.Dictionary()
+	}
+	offset, _ := m.Span()
+	if coded && offset == m.IntOr(footer.ColumnDataPage, -1) {
+		return decline("column %s does not say where its dictionary is", path)
+	}
+	return nil
+}
+
+// acceptPages wants rows, and most bytes in pages that are worth to be kept.
+func (r *rewrite) acceptPages() error {
+	var all, full, rows int64
+	for _, in := range r.inputs {
+		for _, g := range in.groups {
+			rows += g.rows
+			for i := range g.chunks {
+				c := &g.chunks[i]
+				all += c.length
+				if c.pages == 0 || g.rows/c.pages >= r.limits.FullPageRows || c.length/c.pages >= r.limits.FullPageBytes {
+					full += c.length
+				}
+			}
+		}
+	}
+	switch {
+	case rows == 0:
+		return decline("there are no rows")
+	case 2*full < all:
+		return decline("most pages are small")
+	}
+	return nil
+}

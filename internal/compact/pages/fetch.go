@@ -1,0 +1,173 @@
+package pages
+
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// mergeGapBytes is the most that is read for nothing so that two chunks come with one request. Never more than is read for something, so that a
+// window and its gaps fit into what may be held.
+const mergeGapBytes = 64 << 10
+
+// part is a piece of a column chunk that is wanted at once: its dictionary page, or its data pages.
+type part struct{ read, from, to int64 }
+
+// fetched is one request: a range of one file that holds several parts.
+type fetched struct {
+	in             *input
+	offset, length int64
+	parts          int
+	data           []byte
+	err            error
+	done           chan struct{}
+}
+
+// fetcher fetches the chunks of one output row group in the order in which they are copied, bounded in bytes. It serves one goroutine.
+type fetcher struct {
+	engine *Engine
+	reads  []*fetched
+	// dictionaries and data are by leaf and source.
+	dictionaries, data [][]part
+	memory             *semaphore.Weighted
+	cancel             context.CancelFunc
+	workers            sync.WaitGroup
+}
+
+// newFetcher lays out the requests and starts them. Leaves are taken in windows of at most half of what may be held; within a window each file
+// is read once or a few times. A column that is larger than a window is a window of its own: then first all dictionaries are read, then chunk
+// after chunk.
+func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher {
+	leaves := len(r.proof)
+	f := &fetcher{
+		engine: r.Engine, dictionaries: make([][]part, leaves), data: make([][]part, leaves),
+		memory: semaphore.NewWeighted(r.limits.HeldBytes),
+	}
+	for leaf := range leaves {
+		f.dictionaries[leaf], f.data[leaf] = make([]part, len(sources)), make([]part, len(sources))
+	}
+	window := r.limits.HeldBytes / 2
+	for from := 0; from < leaves; {
+		to, size := from, int64(0)
+		for to < leaves {
+			n := bytesOf(sources, to)
+			if to > from && size+n > window {
+				break
+			}
+			size += n
+			to++
+		}
+		if size > window {
+			f.single(sources, from)
+		} else {
+			f.several(sources, from, to)
+		}
+		from = to
+	}
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.start(ctx)
+	return f
+}
+
+func bytesOf(sources []rowGroupOf, leaf int) (n int64) {
+	for _, s := range sources {
+		n += s.chunks[leaf].length
+	}
+	return n
+}
+
+// single plans one large column.
+func (f *fetcher) single(sources []rowGroupOf, leaf int) {
+	for i, s := range sources {
+		if c := &s.chunks[leaf]; c.dictionary > 0 {
+			f.dictionaries[leaf][i] = f.place(nil, s.in, c.offset, c.dictionary)
+		}
+	}
+	for i, s := range sources {
+		c := &s.chunks[leaf]
+		f.data[leaf][i] = f.place(nil, s.in, c.offset+c.dictionary, c.length-c.dictionary)
+	}
+}
+
+// several plans a window: per source the chunks in the order of leaves, adjacent ones together.
+func (f *fetcher) several(sources []rowGroupOf, from, to int) {
+	for i, s := range sources {
+		var last *fetched
+		for leaf := from; leaf < to; leaf++ {
+			c := &s.chunks[leaf]
+			if c.dictionary > 0 {
+				f.dictionaries[leaf][i] = f.place(last, s.in, c.offset, c.dictionary)
+				last = f.reads[f.dictionaries[leaf][i].read]
+			}
+			f.data[leaf][i] = f.place(last, s.in, c.offset+c.dictionary, c.length-c.dictionary)
+			last = f.reads[f.data[leaf][i].read]
+		}
+	}
+}
+
+// place puts a range into the last request if that ends just before, else into a new one.
+func (f *fetcher) place(last *fetched, in *input, offset, length int64) part {
+	if last != nil {
+		if gap := offset - last.offset - last.length; gap >= 0 && gap <= min(mergeGapBytes, length) {
+			last.length += gap + length
+			last.parts++
+			return part{read: int64(len(f.reads) - 1), from: offset - last.offset, to: offset - last.offset + length}
+		}
+	}
+	f.reads = append(f.reads, &fetched{in: in, offset: offset, length: length, parts: 1, done: make(chan struct{})})
+	return part{read: int64(len(f.reads) - 1), to: length}
+}
+
+// weight is what a request takes of the memory; one that exceeds all of it takes all.
+func (f *fetcher) weight(r *fetched) int64 {
+	if r.in.whole != nil {
+		return 0
+	}
+	return min(r.length, f.engine.limits.HeldBytes)
+}
+
+func (f *fetcher) start(ctx context.Context) {
+	slots := make(chan struct{}, f.engine.limits.FetchConcurrency)
+	f.workers.Go(func() {
+		for i, r := range f.reads {
+			if err := f.memory.Acquire(ctx, f.weight(r)); err != nil {
+				for _, rest := range f.reads[i:] {
+					rest.err = err
+					close(rest.done)
+				}
+				return
+			}
+			slots <- struct{}{}
+			f.workers.Go(func() {
+				r.data, r.err = r.in.fetch(ctx, f.engine.store, r.offset, r.length)
+				close(r.done)
+				<-slots
+			})
+		}
+	})
+}
+
+// get waits for a part. Each part is got once, and released once.
+func (f *fetcher) get(p part) ([]byte, error) {
+	r := f.reads[p.read]
+	<-r.done
+	if r.err != nil {
+		return nil, r.err
+	}
+	return r.data[p.from:p.to], nil
+}
+
+func (f *fetcher) release(p part) {
+	r := f.reads[p.read]
+	if r.parts--; r.parts == 0 {
+		r.data = nil
+		f.memory.Release(f.weight(r))
+	}
+}
+
+// close stops what is under way.
+func (f *fetcher) close() {
+	f.cancel()
+	f.workers.Wait()
+}

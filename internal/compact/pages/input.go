@@ -1,0 +1,253 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"firn/internal/compact/engine"
+	"firn/internal/parquet/footer"
+	"firn/internal/parquet/layout"
+	"firn/internal/store"
+)
+
+const (
+	// tailBytes is what the first request fetches from a file's end: nearly every footer and page index fits.
+	tailBytes = 128 << 10
+	// indexBytes is the most of a file's page index that is read; beyond, the output has none for its columns.
+	indexBytes = 1 << 20
+)
+
+// input is a data file of the group: what its footer says of the table's columns, without the footer.
+type input struct {
+	engine.Input
+	index int
+	// whole is the file when it is held in memory.
+	whole  []byte
+	groups []group
+	shape  shape
+	// pageIndex holds column and offset indexes, from offset pageIndexAt on.
+	pageIndex   []byte
+	pageIndexAt int64
+}
+
+// group is a row group; chunks are in the order of the table's leaves.
+type group struct {
+	rows   int64
+	chunks []chunk
+}
+
+// chunk is what is known of a column chunk. Offsets are in the file.
+type chunk struct {
+	offset, length int64
+	// dictionary is the length of the dictionary page in front; 0 when there is none.
+	dictionary int64
+	values     int64
+	// pages is the number of data pages; 0 when unknown.
+	pages int64
+	// nulls is metrics.Unknown, min and max are nil when absent or not to be trusted.
+	nulls    int64
+	min, max []byte
+	// trusted says that bounds of its pages may be used.
+	trusted                  bool
+	columnIndex, offsetIndex span
+}
+
+type span struct{ offset, length int64 }
+
+// unreadable leaves a file at fault to the other engine, which says what is wrong with it.
+func (in *input) unreadable(err error) error {
+	return decline("the footer of %s cannot be used: %v", in.FilePath(), err)
+}
+
+// open reads the footer, and keeps the whole file if it is to be held.
+func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
+	size := in.FileSizeBytes()
+	n := min(size, tailBytes)
+	if whole {
+		n = size
+	}
+	tail, err := in.fetch(ctx, r.store, size-n, n)
+	if err != nil {
+		return err
+	}
+	if whole {
+		in.whole = tail
+	}
+	length, err := footer.Length(tail, size)
+	if err != nil {
+		return in.unreadable(err)
+	}
+	if missing := length + footer.TrailerBytes - int64(len(tail)); missing > 0 {
+		front, err := in.fetch(ctx, r.store, size-int64(len(tail))-missing, missing)
+		if err != nil {
+			return err
+		}
+		tail = append(front, tail...)
+	}
+	end := int64(len(tail)) - footer.TrailerBytes
+	f, err := footer.DecodeFile(tail[end-length : end])
+	if err != nil {
+		return in.unreadable(err)
+	}
+	if err := in.describe(r, f, size-footer.TrailerBytes-length); err != nil {
+		return err
+	}
+	return in.readIndex(ctx, r.store, tail)
+}
+
+// fetch reads a range of the file; less than was asked for means that the file is shorter than its entry says.
+func (in *input) fetch(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
+	if length == 0 {
+		return nil, nil
+	}
+	if in.whole != nil {
+		return in.whole[offset : offset+length], nil
+	}
+	data, err := st.GetRange(ctx, in.FilePath(), offset, length)
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrArchived), errors.Is(err, store.ErrPermission):
+		return nil, in.unreadable(err)
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", in.FilePath(), err)
+	case int64(len(data)) != length:
+		return nil, in.unreadable(fmt.Errorf("the object is shorter than the %d bytes of its manifest entry", in.FileSizeBytes()))
+	}
+	return data, nil
+}
+
+// describe takes out of a footer what is needed; end is where the footer begins in the file.
+func (in *input) describe(r *rewrite, f footer.File, end int64) error {
+	if f.Encrypted() {
+		return in.unreadable(footer.ErrEncrypted)
+	}
+	root, err := newTree(f.Schema())
+	if err != nil {
+		return in.unreadable(err)
+	}
+	if err := in.shape.match(r.template.root, root, 0); err != nil {
+		return err
+	}
+	columns := in.shape.columns
+	trust := make([]bool, len(columns))
+	for i, c := range columns {
+		trust[i] = trusted(r.job.Target.Layout.Leaves[i], f, c)
+	}
+	var rows int64
+	for n, g := range f.RowGroups() {
+		own := group{rows: g.Rows()}
+		chunks := g.Columns()
+		for leaf, c := range columns {
+			if c >= len(chunks) || own.rows < 0 {
+				return in.unreadable(fmt.Errorf("row group %d has %d columns and %d rows", n, len(chunks), own.rows))
+			}
+			if chunks[c].Encrypted() {
+				return in.unreadable(footer.ErrEncrypted)
+			}
+			if err := r.acceptChunk(leaf, chunks[c]); err != nil {
+				return err
+			}
+			ch, err := newChunk(chunks[c], trust[leaf], end)
+			if err != nil {
+				return in.unreadable(fmt.Errorf("row group %d, column %s: %w", n, r.job.Target.Layout.Leaves[leaf].Path, err))
+			}
+			own.chunks = append(own.chunks, ch)
+		}
+		rows += own.rows
+		in.groups = append(in.groups, own)
+	}
+	if rows != f.Rows() || rows != in.Count() {
+		return in.unreadable(fmt.Errorf("row groups of %d rows, the footer says %d, the manifest entry %d", rows, f.Rows(), in.Count()))
+	}
+	return nil
+}
+
+func newChunk(c footer.Chunk, trust bool, end int64) (chunk, error) {
+	m := c.Metadata()
+	out := chunk{values: m.IntOr(footer.ColumnValues, -1), nulls: -1, trusted: trust}
+	out.offset, out.length = m.Span()
+	if data := m.IntOr(footer.ColumnDataPage, -1); data > out.offset {
+		out.dictionary = data - out.offset
+	}
+	if out.values < 0 || out.offset < int64(len(footer.Magic)) || out.length < out.dictionary || out.offset > end-out.length {
+		return chunk{}, fmt.Errorf("%d values at byte %d, %d long, in %d bytes: %w", out.values, out.offset, out.length, end, footer.ErrMalformed)
+	}
+	out.pages, _ = m.DataPages()
+	s := m.Statistics()
+	if n, ok := s.Int(footer.StatNulls); ok && n >= 0 && n <= out.values {
+		out.nulls = n
+	}
+	if trust {
+		out.min, out.max = bounds(s)
+	}
+	out.columnIndex = span{c.IntOr(footer.ChunkColumnIndex, 0), c.IntOr(footer.ChunkColumnIndexLength, 0)}
+	out.offsetIndex = span{c.IntOr(footer.ChunkOffsetIndex, 0), c.IntOr(footer.ChunkOffsetIndexLength, 0)}
+	for _, s := range []*span{&out.columnIndex, &out.offsetIndex} {
+		if s.offset < 0 || s.length <= 0 || s.offset > end-s.length {
+			*s = span{} // A page index out of place is no page index.
+		}
+	}
+	return out, nil
+}
+
+// bounds are the min_value and max_value of statistics, in memory of their own.
+func bounds(s footer.Statistics) (lower, upper []byte) {
+	if b, ok := s.Binary(footer.StatMin); ok {
+		lower = append([]byte{}, b...)
+	}
+	if b, ok := s.Binary(footer.StatMax); ok {
+		upper = append([]byte{}, b...)
+	}
+	return lower, upper
+}
+
+// trusted says whether a file's own bounds of a column mean what the format says. Without a column order they do so for types with one order
+// only. parquet-go compares decimals in bytes without their sign, and leaves values out where a float column has NaN.
+func trusted(leaf *layout.Leaf, f footer.File, column int) bool {
+	kind := order(leaf)
+	if !f.TypeOrdered(column) && kind != orderBool && kind != orderInt32 && kind != orderInt64 {
+		return false
+	}
+	by := f.CreatedBy()
+	if strings.Contains(by, "github.com/parquet-go") || strings.Contains(by, "segmentio") {
+		return kind != orderSigned && kind != orderFloat && kind != orderDouble
+	}
+	return true
+}
+
+// readIndex keeps the part of the file that holds page indexes; tail is what was read of the file's end.
+func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) error {
+	first, last := in.FileSizeBytes(), int64(0)
+	for i := range in.groups {
+		for j := range in.groups[i].chunks {
+			c := &in.groups[i].chunks[j]
+			for _, s := range []span{c.columnIndex, c.offsetIndex} {
+				if s.length > 0 {
+					first, last = min(first, s.offset), max(last, s.offset+s.length)
+				}
+			}
+		}
+	}
+	if first >= last || last-first > indexBytes {
+		return nil
+	}
+	begin := in.FileSizeBytes() - int64(len(tail))
+	in.pageIndexAt = first
+	if first >= begin {
+		in.pageIndex = append([]byte{}, tail[first-begin:last-begin]...)
+		return nil
+	}
+	data, err := in.fetch(ctx, st, first, last-first)
+	in.pageIndex = data
+	return err
+}
+
+// indexOf returns the bytes of a page index, nil when there are none.
+func (in *input) indexOf(s span) []byte {
+	at := s.offset - in.pageIndexAt
+	if s.length == 0 || at < 0 || at > int64(len(in.pageIndex))-s.length {
+		return nil
+	}
+	return in.pageIndex[at : at+s.length]
+}

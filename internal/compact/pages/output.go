@@ -1,0 +1,246 @@
+package pages
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/compact/engine"
+	"firn/internal/handoff"
+	"firn/internal/parquet/footer"
+	"firn/internal/store"
+)
+
+// lastPart is the share of an output's size below which no further row group is begun: 1/lastPart.
+const lastPart = 20
+
+// rowGroupOf is a row group of an input that goes into an output; first is the position of its first row in the input.
+type rowGroupOf struct {
+	in *input
+	*group
+	number int
+	first  int64
+}
+
+func (s rowGroupOf) bytes() (n int64) {
+	for i := range s.chunks {
+		n += s.chunks[i].length
+	}
+	return n
+}
+
+// sources lists the row groups that have rows, in the order of the inputs.
+func (r *rewrite) sources() (out []rowGroupOf) {
+	for _, in := range r.inputs {
+		var first int64
+		for i := range in.groups {
+			if g := &in.groups[i]; g.rows > 0 {
+				out = append(out, rowGroupOf{in: in, group: g, number: i, first: first})
+				first += g.rows
+			}
+		}
+	}
+	return out
+}
+
+// next says how many of the row groups become the next row group of an output that has size bytes: as many as its size asks for, and at least
+// one. 0 says that the output is full.
+func (r *rewrite) next(rest []rowGroupOf, size int64) int {
+	target, limit := r.job.Writer.RowGroupBytes, r.job.MaxOutputFileSizeBytes
+	begun := size > int64(len(footer.Magic))
+	if limit > 0 {
+		room := limit
+		if begun {
+			room -= size
+		}
+		if room <= limit/lastPart {
+			return 0
+		}
+		target = min(target, room)
+	}
+	var sum int64
+	for n := range rest {
+		sum += rest[n].bytes()
+		if sum <= target+target/10 {
+			continue
+		}
+		if n > 0 || (begun && limit > 0 && size+sum > limit+limit/10) {
+			return n
+		}
+		return 1
+	}
+	return len(rest)
+}
+
+// output is one data file being written.
+type output struct {
+	index    int
+	location string
+	upload   store.Upload
+	buffer   *bufio.Writer
+	size     int64
+	rows     int64
+	sources  []rowGroupOf
+	groups   []footer.Value
+	columns  [][]*columnWriter
+	sizes    []int64
+	splits   []int64
+}
+
+func (r *rewrite) create(ctx context.Context) (*output, error) {
+	at := engine.OutputLocation(r.job, len(r.paths)+1, r.job.Partition)
+	up, err := r.store.Create(ctx, at, store.WriteOptions{IfAbsent: true, ContentType: "application/vnd.apache.parquet"})
+	if err != nil {
+		return nil, fmt.Errorf("create output %s: %w", at, err)
+	}
+	const bufferBytes = 1 << 20
+	o := &output{index: len(r.paths), location: at, upload: up, buffer: bufio.NewWriterSize(up, bufferBytes), sizes: make([]int64, len(r.proof))}
+	r.paths = append(r.paths, at)
+	if err := o.write([]byte(footer.Magic)); err != nil {
+		r.abort(ctx, o)
+		return nil, fmt.Errorf("create output %s: %w", at, err)
+	}
+	return o, nil
+}
+
+// abort discards an output; what it cannot discard is left for the sweep of orphans.
+func (r *rewrite) abort(ctx context.Context, o *output) {
+	if err := o.upload.Abort(context.WithoutCancel(ctx)); err != nil {
+		r.log.WarnContext(ctx, "abort output", "location", o.location, "error", err)
+	}
+}
+
+func (o *output) write(b []byte) error {
+	n, err := o.buffer.Write(b)
+	o.size += int64(n)
+	return err
+}
+
+// rowGroup copies row groups of inputs into one of the output, column after column.
+func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf) error {
+	f := r.newFetcher(ctx, sources)
+	defer f.close()
+	o.splits = append(o.splits, o.size)
+	start := o.size
+	var columns []*columnWriter
+	var chunks []footer.Value
+	var raw, rows int64
+	for leaf := range r.proof {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		c := &columnWriter{rewrite: r, out: o, leaf: r.job.Target.Layout.Leaves[leaf], maxDef: r.maxDef[leaf], start: o.size}
+		if err := c.copy(ctx, f, sources); err != nil {
+			return err
+		}
+		columns = append(columns, c)
+		chunks = append(chunks, footer.RecordValue(c.chunk(r.template.paths[leaf])))
+		o.sizes[leaf] += o.size - c.start
+		raw += c.raw
+	}
+	for _, s := range sources {
+		r.place(s, o)
+		rows += s.rows
+	}
+	o.columns = append(o.columns, columns)
+	g := &footer.Struct{}
+	g.Put(footer.GroupColumns, footer.ListValue(footer.Record, chunks))
+	g.Put(footer.GroupBytes, footer.Int64Value(raw))
+	g.Put(footer.GroupRows, footer.Int64Value(rows))
+	g.Put(footer.GroupFileOffset, footer.Int64Value(start))
+	g.Put(footer.GroupCompressedBytes, footer.Int64Value(o.size-start))
+	g.Put(footer.GroupOrdinal, footer.Int16Value(int16(len(o.groups))))
+	o.groups = append(o.groups, footer.RecordValue(g))
+	return nil
+}
+
+// place records where the rows of a row group went.
+func (r *rewrite) place(s rowGroupOf, o *output) {
+	m := &r.maps[s.in.index]
+	if n := len(m.Ranges); n > 0 && m.Ranges[n-1].Output == o.index {
+		m.Ranges[n-1].Count += s.rows
+	} else {
+		m.Ranges = append(m.Ranges, handoff.RowRange{First: s.first, Count: s.rows, Output: o.index, Offset: o.rows})
+	}
+	o.rows += s.rows
+	o.sources = append(o.sources, s)
+}
+
+// finish writes page index and footer, makes the object visible, reads it back and builds its manifest entry.
+func (r *rewrite) finish(ctx context.Context, o *output) error {
+	err := o.writeFooter(r.template)
+	if err == nil {
+		err = o.buffer.Flush()
+	}
+	if err == nil {
+		err = o.upload.Commit(ctx)
+	}
+	if err != nil {
+		r.abort(ctx, o)
+		return fmt.Errorf("finish output %s: %w", o.location, err)
+	}
+	w := engine.Written{Location: o.location, Rows: o.rows, SizeBytes: o.size}
+	if err := engine.Verify(ctx, r.store, r.job, w); err != nil {
+		return fmt.Errorf("read back output %s: %w", o.location, err)
+	}
+	f, err := r.dataFile(o)
+	if err != nil {
+		return fmt.Errorf("describe output %s: %w", o.location, err)
+	}
+	r.outputs = append(r.outputs, f)
+	return nil
+}
+
+func (o *output) writeFooter(t *template) error {
+	put := func(s *footer.Struct, chunk *footer.Struct, at, length int16) error {
+		if s == nil {
+			return nil
+		}
+		data := footer.Append(nil, s)
+		chunk.Put(at, footer.Int64Value(o.size))
+		chunk.Put(length, footer.Int32Value(int64(len(data))))
+		return o.write(data)
+	}
+	for i, columns := range o.columns {
+		for j, c := range columns {
+			if err := put(c.columnIndex(), o.chunk(i, j), footer.ChunkColumnIndex, footer.ChunkColumnIndexLength); err != nil {
+				return err
+			}
+		}
+	}
+	for i, columns := range o.columns {
+		for j, c := range columns {
+			if err := put(c.offsetIndex(), o.chunk(i, j), footer.ChunkOffsetIndex, footer.ChunkOffsetIndexLength); err != nil {
+				return err
+			}
+		}
+	}
+	f := footer.File{Struct: &footer.Struct{}}
+	f.Fields = append(f.Fields, t.file.Fields...)
+	f.Put(footer.FileRows, footer.Int64Value(o.rows))
+	f.Put(footer.FileRowGroups, footer.ListValue(footer.Record, o.groups))
+	return o.write(footer.AppendFile(nil, f))
+}
+
+// chunk is the ColumnChunk of a row group's column.
+func (o *output) chunk(group, column int) *footer.Struct {
+	return o.groups[group].Struct.List(footer.GroupColumns)[column].Struct
+}
+
+// dataFile builds the manifest entry's data file. It has no sort order: rows keep the order of the inputs.
+func (r *rewrite) dataFile(o *output) (iceberg.DataFile, error) {
+	b, err := iceberg.NewDataFileBuilder(r.job.Spec, iceberg.EntryContentData, o.location, iceberg.ParquetFile, r.job.Partition, nil, nil, o.rows, o.size)
+	if err != nil {
+		return nil, err
+	}
+	sizes := map[int]int64{}
+	for i, leaf := range r.job.Target.Layout.Leaves {
+		sizes[leaf.FieldID] += o.sizes[i]
+	}
+	m := r.summarize(o)
+	b.ColumnSizes(sizes).ValueCounts(m.Values).NullValueCounts(m.Nulls).NaNValueCounts(m.NaNs)
+	b.LowerBoundValues(m.Lower).UpperBoundValues(m.Upper).SplitOffsets(o.splits)
+	return b.Build(), nil
+}

@@ -1,0 +1,163 @@
+// Package pages is the engine that copies pages: it merges the column chunks of many small row groups into few large ones without looking at
+// rows. Pages that are not dictionary-coded move as compressed bytes; of dictionary-coded pages only the indices are rewritten, to those of one
+// merged dictionary a column. It takes groups whose files already have the table's schema, codec and layout (see decline.go) and hands every
+// other group to another engine, before any byte is written.
+//
+// It trusts nothing that it passes on: page sizes, value counts, rows of each column, checksums and dictionary indices are compared on the way,
+// and a difference refuses the group with its place. Nothing is ever repaired.
+package pages
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/compact/engine"
+	"firn/internal/handoff"
+	"firn/internal/store"
+)
+
+// name is what the engine calls itself in results.
+const name = "pages"
+
+// Limits bound the engine's memory and choose what it takes. The zero value means the defaults.
+type Limits struct {
+	// HeldBytes bounds the input bytes in memory, fetched ahead included: one half is worked on while the other is fetched.
+	HeldBytes int64
+	// FetchConcurrency is how many requests run at once.
+	FetchConcurrency int
+	// FullPageRows and FullPageBytes: most bytes of a group must lie in pages of at least one of these, else its pages need merging, which this
+	// engine does not do.
+	FullPageRows, FullPageBytes int64
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.HeldBytes <= 0 {
+		l.HeldBytes = 64 << 20
+	}
+	if l.FetchConcurrency <= 0 {
+		l.FetchConcurrency = 8
+	}
+	if l.FullPageRows <= 0 {
+		l.FullPageRows = 8_000
+	}
+	if l.FullPageBytes <= 0 {
+		l.FullPageBytes = 64 << 10
+	}
+	return l
+}
+
+// Engine implements engine.Engine.
+type Engine struct {
+	store    store.ReadWriter
+	log      *slog.Logger
+	limits   Limits
+	fallback engine.Engine
+}
+
+// New makes the engine. fallback takes the groups that this one declines; without one they are refused with the reason.
+func New(st store.ReadWriter, log *slog.Logger, limits Limits, fallback engine.Engine) *Engine {
+	return &Engine{store: st, log: log, limits: limits.withDefaults(), fallback: fallback}
+}
+
+// rewrite is the state of one call.
+type rewrite struct {
+	*Engine
+	job      engine.Job
+	template *template
+	inputs   []*input
+	// maxDef is the maximum definition level of each leaf in the inputs, and so in the outputs.
+	maxDef  []int16
+	tools   *tools
+	maps    []handoff.SourceRowMap
+	paths   []string
+	outputs []iceberg.DataFile
+	proof   []tally
+}
+
+// Rewrite implements engine.Engine.
+func (e *Engine) Rewrite(ctx context.Context, job engine.Job) (engine.Result, error) {
+	r, err := e.qualify(ctx, job)
+	var no *declined
+	if errors.As(err, &no) {
+		return e.decline(ctx, job, no)
+	}
+	if err != nil {
+		return engine.Result{}, err
+	}
+	err = r.run(ctx)
+	if errors.As(err, &no) && len(r.outputs) == 0 {
+		return e.decline(ctx, job, no) // What pages say may differ from what footers promised; the outputs' names are free still.
+	}
+	if err != nil {
+		return engine.Result{}, err
+	}
+	return r.result()
+}
+
+// decline hands the job on and says why.
+func (e *Engine) decline(ctx context.Context, job engine.Job, no *declined) (engine.Result, error) {
+	e.log.DebugContext(ctx, "pages are not copied", "group", job.Group, "reason", no.reason)
+	if e.fallback == nil {
+		return engine.Result{}, fmt.Errorf("copy pages: %w: %w", no, engine.ErrRefused)
+	}
+	result, err := e.fallback.Rewrite(ctx, job)
+	if err != nil {
+		return result, err
+	}
+	result.Name += " (pages not copied: " + no.reason + ")"
+	return result, nil
+}
+
+// run writes output after output.
+func (r *rewrite) run(ctx context.Context) error {
+	rest := r.sources()
+	for len(rest) > 0 {
+		o, err := r.create(ctx)
+		if err != nil {
+			return err
+		}
+		for len(rest) > 0 {
+			n := r.next(rest, o.size)
+			if n == 0 {
+				break
+			}
+			if err := r.rowGroup(ctx, o, rest[:n]); err != nil {
+				r.abort(ctx, o)
+				return fmt.Errorf("write output %s: %w", o.location, err)
+			}
+			rest = rest[n:]
+		}
+		if err := r.finish(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// result closes the proof: rows in = rows out, and each column's hash is equal on both sides.
+func (r *rewrite) result() (engine.Result, error) {
+	p := handoff.Proof{}
+	for _, in := range r.inputs {
+		p.RowsIn += in.Count()
+	}
+	for _, f := range r.outputs {
+		p.RowsOut += f.Count()
+	}
+	if p.RowsIn != p.RowsOut {
+		return engine.Result{}, fmt.Errorf("prove rows: %d in, %d out", p.RowsIn, p.RowsOut)
+	}
+	for i, leaf := range r.job.Target.Layout.Leaves {
+		t := r.proof[i]
+		if t.in != t.out || t.nullsIn != t.nullsOut {
+			return engine.Result{}, fmt.Errorf("prove column %s: %+v", leaf.Path, t)
+		}
+		p.Columns = append(p.Columns, handoff.ColumnProof{
+			FieldID: leaf.FieldID, NullsIn: t.nullsIn, NullsOut: t.nullsOut, HashIn: fmt.Sprintf("%016x", t.in), HashOut: fmt.Sprintf("%016x", t.out),
+		})
+	}
+	return engine.Result{Outputs: r.outputs, RowMap: &handoff.RowMap{Sources: r.maps, Outputs: r.paths}, Proof: p, Name: name}, nil
+}

@@ -39,18 +39,20 @@ type Bounds struct {
 
 // NewBounds returns bounds of nothing for values of the width, or ByteArray. Widths that the order does not have leave the bounds unknown.
 func NewBounds(order Order, width int) Bounds {
-	b := Bounds{order: order, width: width}
+	known := false
 	switch order {
 	case Signed, Unsigned:
-		b.lost = width != 4 && width != 8
+		known = width == 4 || width == 8
 	case Floating:
-		b.lost = width != 2 && width != 4 && width != 8
+		known = width == 2 || width == 4 || width == 8
 	case BigDecimal, Bytewise:
-		b.lost = width < 0
+		known = width >= 0
 	default:
-		b.lost = true
 	}
-	return b
+	if !known {
+		order = Undefined
+	}
+	return Bounds{order: order, width: width, lost: !known}
 }
 
 // Lose makes the bounds unknown for good: for values whose bounds are absent.

@@ -173,6 +173,8 @@ func (b *Bounds) addNumbers(page []byte) {
 			k := binary.LittleEndian.Uint64(page) ^ b.flip64()
 			low, high = min(low, k), max(high, k)
 		}
+	case b.width == 8:
+		low, high = b.addDoubles(page)
 	default:
 		for ; len(page) > 0; page = page[b.width:] {
 			k, nan := b.key(page)
@@ -186,6 +188,22 @@ func (b *Bounds) addNumbers(page []byte) {
 	if low <= high {
 		b.foldKeys(low, high)
 	}
+}
+
+// addDoubles is the loop of addNumbers with the key of doubles spelled out; low is above high when all are NaN.
+func (b *Bounds) addDoubles(page []byte) (low, high uint64) {
+	const sign, infinity = 1 << 63, 0x7ff0_0000_0000_0000
+	low, high = ^uint64(0), 0
+	for ; len(page) >= 8; page = page[8:] {
+		v := binary.LittleEndian.Uint64(page)
+		if v&^sign > infinity {
+			b.nans++
+			continue
+		}
+		k := v ^ (uint64(int64(v)>>63) | sign)
+		low, high = min(low, k), max(high, k)
+	}
+	return low, high
 }
 
 // flip32 and flip64 are what the key of an integer is its value with.

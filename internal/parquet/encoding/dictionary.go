@@ -156,7 +156,7 @@ func (d *Dictionary) put(v []byte, hash uint64) (index uint32, ok bool) {
 	}
 	d.table[slot] = hash&upper | uint64(n+1)
 	if 2*(n+1) > len(d.table) {
-		d.reserve(2 * (n + 1))
+		d.reserve(n + 1)
 	}
 	return uint32(n), true
 }

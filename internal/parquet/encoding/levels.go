@@ -100,6 +100,10 @@ func DecodeLevels(dst []uint8, src []byte, maxLevel uint8, n int) ([]uint8, erro
 			fill(dst[at:at+run.count], uint8(run.value))
 			at += run.count
 			continue
+		case width == 1:
+			spreadBits(dst[at:at+run.count], run.packed)
+			at += run.count
+			continue
 		}
 		for left, packed := run.count, run.packed; left > 0; {
 			values := scratch[:min(left, scratchValues)]
@@ -159,6 +163,24 @@ func newLevels(src []byte, bitWidth, n int) (runs, error) {
 		src = appendRun(nil, n, 0, 0)
 	}
 	return newRuns(src, bitWidth, n)
+}
+
+// spreadBits sets dst to the bits of packed, from the lowest on, as 0 and 1. A byte times a row of ones lies in each byte of a word; there the
+// diagonal keeps one bit each, and adding 127 moves it to the top.
+func spreadBits(dst []uint8, packed []byte) {
+	const (
+		ones     = 0x0101010101010101
+		diagonal = 0x8040201008040201
+		rest     = 0x7f7f7f7f7f7f7f7f
+	)
+	for len(dst) >= 8 && len(packed) > 0 {
+		x := (uint64(packed[0])*ones&diagonal + rest) >> 7 & ones
+		binary.LittleEndian.PutUint64(dst, x)
+		dst, packed = dst[8:], packed[1:]
+	}
+	for i := range dst {
+		dst[i] = packed[0] >> i & 1
+	}
 }
 
 // countOnes counts the bits that are set among the first n of packed.

@@ -183,9 +183,7 @@ func DecodeBooleans(dst []uint8, src []byte, n int) ([]uint8, error) {
 		return nil, corrupt("%d booleans in %d bytes", n, len(src))
 	}
 	dst = resize(dst, n)
-	for i := range dst {
-		dst[i] = src[i/8] >> (i % 8) & 1
-	}
+	spreadBits(dst, src)
 	return dst, nil
 }
 

@@ -75,7 +75,7 @@ func mistakes() []badInput {
 			says: []string{"older_than", "24 hours", "unsafe_older_than"},
 		},
 		{
-			name: "job that is not built", table: "small_v2", args: []string{"call", "rewrite_manifests", "--table", "db.small_v2"}, code: exitRefused,
+			name: "job that is not built", table: "small_v2", args: []string{"call", "rewrite_position_delete_files", "--table", "db.small_v2"}, code: exitRefused,
 			says: []string{"not built"},
 		},
 		{name: "verb that is not built", args: []string{"verify", "--table", "db.small_v2"}, code: exitRefused, says: []string{"not built"}},

@@ -28,7 +28,7 @@ func argumentsOf(job maintenance.Job) []string {
 	case maintenance.RewritePositionDeleteFiles:
 		return []string{"where"}
 	case maintenance.RewriteManifests:
-		return []string{"spec_id", "sort_by"}
+		return []string{"use_caching", "spec_id", "sort_by"}
 	case maintenance.ExpireSnapshots:
 		return []string{"older_than", "retain_last", "clean_expired_metadata", "max_concurrent_deletes", handoff.ArgDeleteOutside}
 	case maintenance.RemoveOrphanFiles:
@@ -83,6 +83,8 @@ func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) erro
 				err = errors.Join(err, &usageError{fmt.Errorf("read where: %w", fault)})
 			}
 		}
+	case maintenance.RewriteManifests:
+		_, err = decide.ParseManifestsOptions(r.Args, t.ManifestsTable())
 	case maintenance.ExpireSnapshots:
 		args := withoutKeys(r.Args, handoff.ArgDeleteOutside)
 		_, err = decide.ParseSnapshotsOptions(args, r.SnapshotIDs, props, a.now())

@@ -18,6 +18,8 @@ func columnOrder(job maintenance.Job) []string {
 		return []string{
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
 		}
+	case maintenance.RewriteManifests:
+		return []string{"rewritten_manifests_count", "added_manifests_count"}
 	case maintenance.ExpireSnapshots:
 		return []string{
 			"deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count", "deleted_manifest_files_count",

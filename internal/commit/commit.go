@@ -1,5 +1,5 @@
 // Package commit is the logic of the function commit: it validates a batch of finished groups against the table's head, builds the snapshot and
-// swaps the pointer, or says precisely why not. It also commits expiries. It is the only room that commits, and it deletes nothing: it lists what
+// swaps the pointer, or says precisely why not. It also rewrites manifests and commits expiries. It is the only room that commits, and it deletes nothing: it lists what
 // sweep may delete.
 //
 // It works on state, not on history. Each attempt loads the head fresh and asks whether the replaced files are still live and whether the deletes
@@ -94,6 +94,8 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	switch in.Job {
 	case maintenance.RewriteDataFiles:
 		result, err = s.rewrite(ctx)
+	case maintenance.RewriteManifests:
+		result, err = s.rewriteManifests(ctx)
 	case maintenance.ExpireSnapshots:
 		result, err = s.expire(ctx)
 	default:

@@ -43,14 +43,19 @@ func (r *rewriter) build(ctx context.Context, head *lake.Table) (*request, *hand
 	return r.rewriteRequest(ctx, r.b, head, r.known)
 }
 
-// resend sends the same snapshot: the pointer that its first call asserted has not moved, so that two of them cannot both land.
 func (r *rewriter) resend(_ context.Context, head *lake.Table, n int) (*request, error) {
-	f := r.fates[n]
+	return r.sameSnapshot(head, r.b.pinned.Branch, n)
+}
+
+// sameSnapshot repeats attempt n with the same snapshot: the pointer that its first call asserted has not moved, so that two of them cannot both
+// land.
+func (s *session) sameSnapshot(head *lake.Table, branch string, n int) (*request, error) {
+	f := s.fates[n]
 	var snap table.Snapshot
 	if err := json.Unmarshal(f.detail.Snapshot, &snap); err != nil {
 		return nil, fmt.Errorf("read snapshot of attempt %d: %w", n, err)
 	}
-	change, err := snapshotChange(head, r.b.pinned.Branch, &snap)
+	change, err := snapshotChange(head, branch, &snap)
 	return &request{fate: f.Fate, detail: f.detail, change: change}, err
 }
 

@@ -75,8 +75,8 @@ func (s *session) concludeMoved(ctx context.Context, head *lake.Table, branch st
 	return nil
 }
 
-// find looks for an open attempt in the retained snapshots: by its commit ID in a summary, else by one of its outputs in any manifest that was
-// written after T0, since the snapshot itself may have expired while its files live on.
+// find looks for an open attempt in the retained snapshots: by its commit ID in a summary, else by one of its manifests in any list, or one of its
+// outputs in any manifest, that was written after T0, since the snapshot itself may have expired while its files live on.
 func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceSequence int64) (int, error) {
 	for _, snap := range head.Metadata.Snapshots() {
 		for _, n := range open {
@@ -88,14 +88,17 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 			return -1, fmt.Errorf("snapshot %d carries commit ID %s but no attempt of the fate log has its ID", snap.SnapshotID, s.commitID())
 		}
 	}
-	outputs := map[string]bool{}
+	outputs, written := map[string]bool{}, map[string]int{}
 	open = slices.DeleteFunc(open, func(n int) bool { return s.fates[n].said != "" })
 	for _, n := range open {
 		for _, path := range s.fates[n].Paths {
 			outputs[path] = true
 		}
+		for _, path := range s.fates[n].Metadata {
+			written[path] = n
+		}
 	}
-	if len(outputs) == 0 {
+	if len(open) == 0 {
 		return -1, nil
 	}
 	seen := map[string]bool{}
@@ -108,8 +111,11 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 			return -1, err
 		}
 		for _, m := range manifests {
+			if n, ours := written[m.FilePath()]; ours {
+				return n, nil
+			}
 			old := head.Metadata.Version() > 1 && m.SequenceNum() <= sinceSequence
-			if seen[m.FilePath()] || old || m.ManifestContent() != iceberg.ManifestContentData {
+			if len(outputs) == 0 || seen[m.FilePath()] || old || m.ManifestContent() != iceberg.ManifestContentData {
 				continue
 			}
 			seen[m.FilePath()] = true

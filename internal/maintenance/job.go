@@ -31,7 +31,7 @@ func ParseJob(name string) (Job, error) {
 
 // Built reports whether this version executes the job. A job that is not built is refused when it is called, and never due.
 func (j Job) Built() bool {
-	return j == RewriteDataFiles || j == ExpireSnapshots || j == RemoveOrphanFiles
+	return j != RewritePositionDeleteFiles
 }
 
 // Rewrites reports whether the job replaces files by new ones of the same content, and so ends in a replace snapshot.

@@ -106,6 +106,11 @@ func step(ctx context.Context, work *handoff.Work, index handoff.Index, cursor m
 	switch {
 	case index.Outcome != "":
 		return out, false, nil
+	case index.Job == maintenance.RewriteManifests:
+		if index.DryRun || cursor.Batch > 0 {
+			return out, false, nil
+		}
+		out.Next = maintenance.NextCommit
 	case index.Job.Rewrites():
 		if index.DryRun || cursor.Batch >= len(index.Batches) {
 			return out, false, nil
@@ -171,6 +176,8 @@ func (p *planner) plan(ctx context.Context) (handoff.Index, error) {
 		switch p.request.Job {
 		case maintenance.RewriteDataFiles:
 			err = p.rewriteDataFiles(ctx, &index)
+		case maintenance.RewriteManifests:
+			err = p.rewriteManifests(ctx, &index)
 		case maintenance.ExpireSnapshots:
 			err = p.expireSnapshots(&index)
 		case maintenance.RemoveOrphanFiles:

@@ -58,7 +58,7 @@ func (g gatherer) job(ctx context.Context, index handoff.Index) (maintenance.Job
 
 // batches sums up a rewrite's commits. Groups that did not land are refusals; the job is committed when any batch is.
 func (g gatherer) batches(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
-	landed, failed := 0, 0
+	landed, failed, idle := 0, 0, ""
 	out.Refusals = refusedFiles(index.Detail)
 	var bad maintenance.JobOutcome
 	for b := range index.Batches {
@@ -75,6 +75,7 @@ func (g gatherer) batches(ctx context.Context, index handoff.Index, out *mainten
 			landed++
 			out.SnapshotID = one.SnapshotID
 		case maintenance.NothingToDo:
+			idle = one.Reason
 		default:
 			failed++
 			bad.Outcome = worst(bad.Outcome, one.Outcome)
@@ -92,7 +93,7 @@ func (g gatherer) batches(ctx context.Context, index handoff.Index, out *mainten
 	case landed > 0:
 		out.Outcome = maintenance.Committed
 	default:
-		out.Outcome = maintenance.NothingToDo
+		out.Outcome, out.Reason = maintenance.NothingToDo, idle
 	}
 	return nil
 }
@@ -156,6 +157,7 @@ func zeroColumns(job maintenance.Job) map[string]int64 {
 		maintenance.RewriteDataFiles: {
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
 		},
+		maintenance.RewriteManifests: {"rewritten_manifests_count", "added_manifests_count"},
 		maintenance.ExpireSnapshots: {
 			"deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count", "deleted_manifest_files_count",
 			"deleted_manifest_lists_count", "deleted_statistics_files_count",

@@ -41,7 +41,7 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 	if err != nil {
 		return nil, err
 	}
-	w := &roller{b: b, spec: *spec, schema: schema, content: content}
+	w := &roller{b: b, spec: *spec, schema: schema, content: content, target: b.target}
 	if content == iceberg.ManifestContentData {
 		for _, add := range b.a.Add {
 			if add.SpecID != specID {
@@ -52,15 +52,23 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 			}
 		}
 	}
+	var mine []iceberg.ManifestFile
 	for _, m := range touched {
-		if m.ManifestContent() != content || int(m.PartitionSpecID()) != specID {
-			continue
+		if m.ManifestContent() == content && int(m.PartitionSpecID()) == specID {
+			mine = append(mine, m)
 		}
+	}
+	if b.clusters(specID, content) {
+		err := b.cluster(ctx, w, mine)
+		return w.out, err
+	}
+	for _, m := range mine {
 		if err := w.copy(ctx, m); err != nil {
 			return nil, err
 		}
 	}
-	return w.out, w.roll(ctx)
+	err = w.roll(ctx)
+	return w.out, err
 }
 
 // roller writes entries of one spec and content into manifests of about the target size.
@@ -69,6 +77,8 @@ type roller struct {
 	spec    iceberg.PartitionSpec
 	schema  *iceberg.Schema
 	content iceberg.ManifestContent
+	// target is the size at which a manifest is closed, in bytes.
+	target int64
 
 	buf bytes.Buffer
 	w   *iceberg.ManifestWriter
@@ -126,7 +136,7 @@ func (r *roller) write(ctx context.Context, e iceberg.ManifestEntry, put func(*i
 	if err := put(r.w, e); err != nil {
 		return err
 	}
-	if int64(r.buf.Len()) >= r.b.target {
+	if int64(r.buf.Len()) >= r.target {
 		return r.roll(ctx)
 	}
 	return nil

@@ -78,6 +78,8 @@ type Attempt struct {
 	Add []Addition
 	// Rewrite are manifests to write again although nothing of them is removed, by location.
 	Rewrite map[string]bool
+	// Cluster orders and cuts what is written again; nil keeps the order. Nothing is added or removed with it.
+	Cluster *Clustering
 	// Summary are our own keys of the snapshot's summary.
 	Summary map[string]string
 	// Now is the time of the attempt.
@@ -89,6 +91,8 @@ type Product struct {
 	Snapshot *table.Snapshot
 	// Written are the manifests and the list that were written for the attempt. It is set on errors too.
 	Written []string
+	// CreatedManifests and ReplacedManifests count manifests.
+	CreatedManifests, ReplacedManifests int
 	// RemovedDeleteFiles counts the removed delete files, vectors included.
 	RemovedDeleteFiles int64
 }
@@ -140,6 +144,14 @@ func (b *build) init() error {
 	props := b.meta.Properties()
 	b.base = strings.TrimRight(props.Get(metadataPathKey, store.Join(b.meta.Location(), "metadata")), "/")
 	b.target = max(props.GetInt64(manifestTargetKey, manifestTargetDefault), 1)
+	if c := b.a.Cluster; c != nil {
+		if len(b.a.Add)+len(b.a.Remove) > 0 {
+			return errors.New("entries are clustered in a commit that adds or removes files")
+		}
+		if c.TargetBytes > 0 {
+			b.target = c.TargetBytes
+		}
+	}
 	b.removed = map[string]map[File]bool{}
 	for _, e := range b.a.Remove {
 		files := b.removed[e.Manifest]
@@ -199,5 +211,8 @@ func (b *build) split() (touched, kept []iceberg.ManifestFile) {
 }
 
 func (b *build) product(snap *table.Snapshot) *Product {
-	return &Product{Snapshot: snap, Written: b.written, RemovedDeleteFiles: b.count.removed.deleteFiles}
+	return &Product{
+		Snapshot: snap, Written: b.written, CreatedManifests: b.count.created, ReplacedManifests: b.count.replaced,
+		RemovedDeleteFiles: b.count.removed.deleteFiles,
+	}
 }

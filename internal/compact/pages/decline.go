@@ -76,7 +76,8 @@ func acceptJob(job engine.Job) error {
 		return decline("the table has a sort order")
 	case len(job.Writer.Bloom) > 0:
 		return decline("the table asks for bloom filters")
-	case !encoding.Codec(job.Writer.Codec).Supported():
+	case !encoding.Codec(job.Writer.Codec).Supported(), encoding.Codec(job.Writer.Codec) == encoding.Brotli:
+		// arrow-go, which reads outputs back, cannot read brotli pages without values.
 		return decline("codec %s", encoding.Codec(job.Writer.Codec))
 	}
 	for _, leaf := range job.Target.Layout.Leaves {

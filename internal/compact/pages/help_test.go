@@ -1,0 +1,221 @@
+package pages_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/parquet"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/iceberg-go"
+
+	"firn/internal/compact/engine"
+	"firn/internal/compact/metrics"
+	"firn/internal/compact/pages"
+	"firn/internal/parquet/column"
+	"firn/internal/parquet/layout"
+	"firn/internal/parquet/projection"
+	"firn/internal/parquet/sink"
+	"firn/internal/store"
+)
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// schema has a leaf of every physical form, flat and nested, and one whose values are all null.
+func schema() *iceberg.Schema {
+	p := iceberg.PrimitiveTypes
+	field := func(id int, name string, t iceberg.Type) iceberg.NestedField {
+		return iceberg.NestedField{ID: id, Name: name, Type: t}
+	}
+	inner := &iceberg.StructType{FieldList: []iceberg.NestedField{field(21, "z", p.String)}}
+	return iceberg.NewSchema(0,
+		iceberg.NestedField{ID: 1, Name: "id", Type: p.Int64, Required: true},
+		field(2, "country", p.String), field(3, "payload", p.String), field(4, "score", p.Float64), field(5, "ratio", p.Float32),
+		field(6, "amount", iceberg.DecimalTypeOf(25, 2)), field(7, "ok", p.Bool), field(8, "day", p.Date), field(9, "at", p.TimestampTz),
+		field(10, "tags", &iceberg.ListType{ElementID: 11, Element: p.String}),
+		field(12, "props", &iceberg.MapType{KeyID: 13, KeyType: p.String, ValueID: 14, ValueType: p.Int32}),
+		field(15, "nest", &iceberg.StructType{FieldList: []iceberg.NestedField{field(16, "x", p.Int32), field(17, "y", inner)}}),
+		field(18, "fixed", iceberg.FixedTypeOf(5)), field(19, "uuid", p.UUID), field(20, "nothing", p.String),
+	)
+}
+
+// generate makes rows of all leaves. kind shifts the values, so that dictionaries of files differ.
+func generate(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
+	out := make([]column.Batch, len(l.Leaves))
+	shape := map[int][]int{} // Entries a row of a list or map, by its leaf's path up to the first dot; -1 is null.
+	for _, top := range []string{"tags", "props"} {
+		for range rows {
+			shape[len(top)] = append(shape[len(top)], rng.IntN(5)-1)
+		}
+	}
+	for i, leaf := range l.Leaves {
+		b := &out[i]
+		b.Rows = rows
+		entry := func(def, rep int16) {
+			b.Levels++
+			if leaf.MaxDef > 0 {
+				b.Def = append(b.Def, def)
+			}
+			if leaf.MaxRep > 0 {
+				b.Rep = append(b.Rep, rep)
+			}
+			if def == leaf.MaxDef {
+				appendValue(leaf, b, rng, kind)
+			}
+		}
+		for r := range rows {
+			if leaf.MaxRep == 0 {
+				def := leaf.MaxDef
+				if leaf.Path == "nothing" {
+					def = 0
+				} else if leaf.MaxDef > 0 && rng.IntN(6) == 0 {
+					def = int16(rng.IntN(int(leaf.MaxDef)))
+				}
+				entry(def, 0)
+				continue
+			}
+			n := shape[len(leaf.Path[:bytes.IndexByte([]byte(leaf.Path), '.')])][r]
+			if n <= 0 {
+				entry(int16(n+1), 0)
+			}
+			for e := range n {
+				def := leaf.MaxDef
+				if def == 3 && rng.IntN(4) == 0 {
+					def = 2
+				}
+				entry(def, int16(min(e, 1)))
+			}
+		}
+	}
+	return out
+}
+
+func appendValue(leaf *layout.Leaf, b *column.Batch, rng *rand.Rand, kind int) {
+	low := rng.IntN(40) - 20 + 13*kind
+	switch leaf.Kind {
+	case layout.Boolean:
+		b.Bool = append(b.Bool, rng.IntN(3) == 0)
+	case layout.Int32:
+		b.Int32 = append(b.Int32, int32(low))
+	case layout.Int64:
+		b.Int64 = append(b.Int64, rng.Int64()-rng.Int64())
+	case layout.Float:
+		b.Float = append(b.Float, []float32{float32(low), 0, float32(math.Copysign(0, -1))}[rng.IntN(3)])
+	case layout.Double:
+		b.Double = append(b.Double, []float64{float64(low), math.NaN(), math.Inf(1)}[rng.IntN(2+kind%2)])
+	case layout.Fixed:
+		v := make([]byte, leaf.Width)
+		binary.BigEndian.PutUint32(v[leaf.Width-4:], uint32(low))
+		if low < 0 {
+			for i := range leaf.Width - 4 {
+				v[i] = 0xff
+			}
+		}
+		b.Fixed = append(b.Fixed, v)
+	default:
+		text := fmt.Sprintf("%s-%d", leaf.Path, low)
+		if leaf.Path == "payload" {
+			text = fmt.Sprintf("%016x-%016x", rng.Uint64(), rng.Uint64())
+		}
+		b.Bytes = append(b.Bytes, []byte(text))
+	}
+}
+
+// encode writes row groups with arrow-go.
+func encode(tb testing.TB, l *layout.Layout, groups [][]column.Batch, props ...parquet.WriterProperty) []byte {
+	tb.Helper()
+	var buf bytes.Buffer
+	w := file.NewParquetWriter(&buf, l.Root, file.WithWriterProps(parquet.NewWriterProperties(props...)))
+	for _, columns := range groups {
+		rg, err := w.AppendRowGroupChecked()
+		must(tb, err)
+		for i := range columns {
+			c, err := rg.NextColumn()
+			must(tb, err)
+			must(tb, put(c, &columns[i]))
+		}
+	}
+	must(tb, w.Close())
+	return buf.Bytes()
+}
+
+func put(c file.ColumnChunkWriter, b *column.Batch) (err error) {
+	switch w := c.(type) {
+	case *file.BooleanColumnChunkWriter:
+		_, err = w.WriteBatch(b.Bool, b.Def, b.Rep)
+	case *file.Int32ColumnChunkWriter:
+		_, err = w.WriteBatch(b.Int32, b.Def, b.Rep)
+	case *file.Int64ColumnChunkWriter:
+		_, err = w.WriteBatch(b.Int64, b.Def, b.Rep)
+	case *file.Float32ColumnChunkWriter:
+		_, err = w.WriteBatch(b.Float, b.Def, b.Rep)
+	case *file.Float64ColumnChunkWriter:
+		_, err = w.WriteBatch(b.Double, b.Def, b.Rep)
+	case *file.ByteArrayColumnChunkWriter:
+		_, err = w.WriteBatch(b.Bytes, b.Def, b.Rep)
+	case *file.FixedLenByteArrayColumnChunkWriter:
+		_, err = w.WriteBatch(b.Fixed, b.Def, b.Rep)
+	}
+	return err
+}
+
+// world is a group of files in memory.
+type world struct {
+	tb     testing.TB
+	store  *store.Memory
+	layout *layout.Layout
+	job    engine.Job
+}
+
+func newWorld(tb testing.TB, sc *iceberg.Schema, props map[string]string) *world {
+	tb.Helper()
+	l, err := layout.New(sc, false)
+	must(tb, err)
+	w := &world{tb: tb, store: store.NewMemory(time.Now), layout: l}
+	w.job = engine.Job{
+		Run: "run", Attempt: "attempt", Target: &projection.Target{Layout: l}, Spec: *iceberg.UnpartitionedSpec, Location: "mem://t/data",
+		Properties: props, MaxOutputFileSizeBytes: 512 << 20,
+	}
+	w.job.Writer, err = sink.ParseOptions(props, l)
+	must(tb, err)
+	w.job.Writer.Metadata = map[string]string{"iceberg.schema": "{}"}
+	w.job.Modes, err = metrics.Modes(props, l, nil)
+	must(tb, err)
+	return w
+}
+
+// add puts a file into the group.
+func (w *world) add(data []byte, rows int64) {
+	w.tb.Helper()
+	path := fmt.Sprintf("mem://t/data/in-%d.parquet", len(w.job.Inputs))
+	must(w.tb, w.store.Put(context.Background(), path, data, store.WriteOptions{}))
+	b, err := iceberg.NewDataFileBuilder(*iceberg.UnpartitionedSpec, iceberg.EntryContentData, path, iceberg.ParquetFile, nil, nil, nil, rows, int64(len(data)))
+	must(w.tb, err)
+	w.job.Inputs = append(w.job.Inputs, engine.Input{DataFile: b.Build()})
+}
+
+// rewrite copies the group; limits may be zero.
+func (w *world) rewrite(limits pages.Limits) (engine.Result, error) {
+	if limits.FullPageRows == 0 {
+		limits.FullPageRows = 1
+	}
+	return pages.New(w.store, slog.New(slog.DiscardHandler), limits, nil).Rewrite(context.Background(), w.job)
+}
+
+func (w *world) get(path string) []byte {
+	w.tb.Helper()
+	data, err := w.store.Get(context.Background(), path)
+	must(w.tb, err)
+	return data
+}

@@ -202,7 +202,7 @@ func TestMergeOfOneSpec(t *testing.T) {
 		}
 		return out
 	}
-	current := int32(x.table.State().Metadata.DefaultPartitionSpec()) //nolint:gosec // a small number
+	current := int32(x.table.State().Metadata.DefaultPartitionSpec())
 	x.planManifests()
 	if r := x.merge(); r.Columns[columnRewrittenManifests] != 2 || specs()[current] != 1 || specs()[0] != 3 {
 		t.Errorf("columns %v, manifests by spec %v: want 3 of spec 0 and 1 of spec %d", r.Columns, specs(), current)

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -76,9 +77,7 @@ func named(fields []string) string {
 // Args are the options as arguments, so that they are read the same whatever becomes the table's default.
 func (o ManifestsOptions) Args(given map[string]string) map[string]string {
 	out := map[string]string{}
-	for name, value := range given {
-		out[name] = value
-	}
+	maps.Copy(out, given)
 	out["spec_id"] = strconv.Itoa(o.SpecID)
 	return out
 }

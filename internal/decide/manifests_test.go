@@ -116,11 +116,13 @@ func TestManifestsRules(t *testing.T) {
 		{"no manifest", nil, decide.ManifestsPlan{}},
 		{"one of each content", []decide.Manifest{m("a", 1, false, 100), m("b", 1, true, 100)}, decide.ManifestsPlan{}},
 		{
-			"one that is too long", []decide.Manifest{m("a", 1, false, 101)},
+			"one that is too long",
+			[]decide.Manifest{m("a", 1, false, 101)},
 			decide.ManifestsPlan{Data: decide.ManifestsChoice{Locations: []string{"a"}, TotalBytes: 101, Target: 2}},
 		},
 		{
-			"contents apart, another spec", []decide.Manifest{m("a", 1, false, 10), m("b", 1, true, 10), m("c", 1, true, 10), m("d", 0, false, 10)},
+			"contents apart, another spec",
+			[]decide.Manifest{m("a", 1, false, 10), m("b", 1, true, 10), m("c", 1, true, 10), m("d", 0, false, 10)},
 			decide.ManifestsPlan{Deletes: decide.ManifestsChoice{Locations: []string{"b", "c"}, TotalBytes: 20, Target: 1}},
 		},
 	} {

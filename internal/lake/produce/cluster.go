@@ -107,12 +107,12 @@ func (b *build) survey(ctx context.Context, spec iceberg.PartitionSpec, manifest
 				mu.Lock()
 				number, known := numbers[key]
 				if !known {
-					number = int32(len(tuples)) //nolint:gosec // fewer tuples than entries, which a manifest counts in 32 bits
+					number = int32(len(tuples))
 					numbers[key] = number
 					tuples = append(tuples, e.File.Partition())
 				}
 				mu.Unlock()
-				found[i] = append(found[i], place{rank: number, manifest: int32(i), entry: int32(len(found[i]))}) //nolint:gosec // as above
+				found[i] = append(found[i], place{rank: number, manifest: int32(i), entry: int32(len(found[i]))})
 			}
 			if m.AddedDataFiles() >= 0 && m.ExistingDataFiles() >= 0 && int(m.AddedDataFiles())+int(m.ExistingDataFiles()) != len(found[i]) {
 				return fmt.Errorf("manifest %s holds %d live files, its list says %d added and %d existing: %w", m.FilePath(), len(found[i]),

@@ -1,0 +1,159 @@
+package produce
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/apache/iceberg-go"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"firn/internal/icebergtest"
+	"firn/internal/lake"
+	"firn/internal/store"
+)
+
+// many is an attempt on a table with n manifests of a few entries each, scattered over partitions, that clusters them into pieces.
+func many(t testing.TB, manifests, entries, pieces int) (*icebergtest.World, Attempt) {
+	t.Helper()
+	ctx := context.Background()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	tbl.Commit(icebergtest.Append(row(1, "a")))
+	state := tbl.State()
+	spec, schema := state.Metadata.PartitionSpec(), state.Metadata.CurrentSchema()
+	a := Attempt{Table: state, Parent: state.Metadata.CurrentSnapshot(), SnapshotID: 77, Now: w.Clock.Now(), Rewrite: map[string]bool{}}
+	a.Cluster = &Clustering{SpecID: spec.ID(), Pieces: map[iceberg.ManifestContent]int{iceberg.ManifestContentData: pieces}}
+	sequence := int64(1)
+	for i := range manifests {
+		var buf bytes.Buffer
+		m, err := iceberg.NewManifestWriter(2, &buf, spec, schema, a.Parent.SnapshotID)
+		must(t, err)
+		for j := range entries {
+			f, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, fmt.Sprintf("s3://world/data/%d-%d.parquet", i, j), iceberg.ParquetFile,
+				map[int]any{1000: fmt.Sprintf("g%03d", (i*entries+j)%101)}, nil, nil, 10, 1000)
+			must(t, err)
+			must(t, m.Existing(iceberg.NewManifestEntry(iceberg.EntryStatusEXISTING, &a.Parent.SnapshotID, &sequence, &sequence, f.Build())))
+		}
+		must(t, m.Close())
+		location := fmt.Sprintf("s3://world/metadata/m-%d.avro", i)
+		file, err := m.ToManifestFile(location, int64(buf.Len()))
+		must(t, err)
+		must(t, w.Store.Put(ctx, location, buf.Bytes(), store.WriteOptions{}))
+		a.Manifests = append(a.Manifests, file)
+		a.Rewrite[location] = true
+	}
+	// Read back through a list, as commits get them.
+	var list bytes.Buffer
+	lw, err := iceberg.NewManifestListWriterV2(&list, a.Parent.SnapshotID, 1, nil)
+	must(t, err)
+	must(t, lw.AddManifests(a.Manifests))
+	must(t, lw.Close())
+	a.Manifests, err = iceberg.ReadManifestList(&list)
+	must(t, err)
+	return w, a
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClusterInWindows: windows that are smaller than an output, and outputs that are smaller than a window, give the same order; no partition is
+// in two manifests unless it is longer than one.
+func TestClusterInWindows(t *testing.T) {
+	for _, c := range []struct {
+		pieces int
+		target int64
+		least  int
+	}{{1, 8 << 20, 1}, {7, 8 << 20, 7}, {1, 1000, 5}, {7, 1, 300}} {
+		w, a := many(t, 60, 5, c.pieces)
+		a.Cluster.TargetBytes = c.target
+		product, err := (&Producer{Store: w.Store, NewUUID: uuid.NewRandom}).Snapshot(context.Background(), a)
+		must(t, err)
+		manifests, err := lake.Manifests(context.Background(), w.Store, product.Snapshot)
+		must(t, err)
+		var groups, paths []string
+		for i, m := range manifests {
+			for e, err := range lake.Entries(context.Background(), w.Store, m, lake.EntryOptions{}) {
+				must(t, err)
+				groups = append(groups, e.File.Partition()[1000].(string))
+				paths = append(paths, e.File.FilePath())
+			}
+			bounds := m.Partitions()[0]
+			if i > 0 && c.target > 1<<20 && string(*bounds.LowerBound) <= string(*manifests[i-1].Partitions()[0].UpperBound) {
+				t.Errorf("%d pieces: manifest %d begins at %s", c.pieces, i, *bounds.LowerBound)
+			}
+		}
+		if !slices.IsSorted(groups) || len(groups) != 300 || len(manifests) < c.least || product.ReplacedManifests != 60 {
+			t.Errorf("%+v: %d manifests of %d entries, in order: %v", c, len(manifests), len(groups), slices.IsSorted(groups))
+		}
+		slices.Sort(paths)
+		if len(slices.Compact(paths)) != 300 {
+			t.Errorf("%+v: entries were doubled", c)
+		}
+	}
+}
+
+// TestPieces: every entry is in one piece, there are at most as many as wanted, and no partition is cut.
+func TestPieces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		places := make([]place, rapid.IntRange(1, 60).Draw(t, "entries"))
+		for i := range places {
+			places[i].rank = int32(rapid.IntRange(0, 9).Draw(t, "rank"))
+		}
+		slices.SortFunc(places, func(a, b place) int { return int(a.rank - b.rank) })
+		wanted, plain := rapid.IntRange(1, 12).Draw(t, "wanted"), rapid.Bool().Draw(t, "unpartitioned")
+		made := 0
+		ends := pieces(places, wanted, plain)
+		for i, end := range ends {
+			if end {
+				made++
+			}
+			if end && !plain && i+1 < len(places) && places[i].rank == places[i+1].rank {
+				t.Fatalf("partition %d is cut", places[i].rank)
+			}
+		}
+		if !ends[len(ends)-1] || made > wanted || plain && made != min(wanted, len(places)) {
+			t.Fatalf("%d pieces of %d entries: want %d", made, len(places), wanted)
+		}
+	})
+}
+
+func TestOrderOfPartitionValues(t *testing.T) {
+	for _, ascending := range [][]any{
+		{nil, int32(-5), int32(2), int32(10)},
+		{nil, iceberg.Date(-1), iceberg.Date(9), iceberg.Date(10)},
+		{nil, math.Inf(-1), -1.0, 2.0, math.NaN()},
+		{nil, false, true},
+		{nil, "", "B", "a"},
+		{nil, []byte{}, []byte{1}, []byte{0x80}},
+		{nil, uuid.UUID{1}, uuid.UUID{0x90}},
+		{nil, [2]byte{1, 9}, [2]byte{2, 0}},
+	} {
+		for i, a := range ascending {
+			for j, b := range ascending {
+				if got := compareValues(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {
+					t.Errorf("%v to %v: %d", a, b, got)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkCluster(b *testing.B) {
+	w, a := many(b, 10_000, 10, 9)
+	p := &Producer{Store: w.Store, NewUUID: uuid.NewRandom}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := p.Snapshot(context.Background(), a); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -215,7 +215,7 @@ func TestDamagedDictionaries(t *testing.T) {
 	}
 }
 
-// TestExpandIsBounded: a small page must not become gigabytes.
+// TestExpandIsBounded: a small page must not become a gigabyte.
 func TestExpandIsBounded(t *testing.T) {
 	t.Parallel()
 	e, err := encoding.ParseEntries(plain(0, make([]byte, 1000)), encoding.ByteArray, 1)

@@ -30,8 +30,9 @@ const (
 	// MaxPageValues is the most values of one page that are decoded. A few bytes of RLE can declare two thousand million values; writers cut
 	// pages at 20,000 rows or 1 MB, and those that put a whole row group into one page stay near a million.
 	MaxPageValues = 1 << 24
-	// MaxPageBytes is the most bytes that one page may have when decompressed or expanded.
-	MaxPageBytes = 1 << 29
+	// MaxPageBytes is the most bytes that one page may have when decompressed or expanded. A kilobyte can honestly stand for thousands of
+	// megabytes, of one long value a million times; pages that are only moved are not bound by it.
+	MaxPageBytes = 64 << 20
 )
 
 func corrupt(format string, args ...any) error {

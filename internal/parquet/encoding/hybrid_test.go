@@ -275,6 +275,57 @@ func TestSplitIndices(t *testing.T) {
 	}
 }
 
+// TestPagesNeedNoMemory: once buffers have their size, a page of indices, levels and values allocates nothing. It runs alone, as it counts.
+func TestPagesNeedNoMemory(t *testing.T) {
+	idx := make([]uint32, 5000)
+	levels := make([]uint8, len(idx))
+	for i := range idx {
+		idx[i], levels[i] = uint32(i*i)%300, uint8(i*i%7/4)
+	}
+	d := encoding.NewDictionary(8, 1<<20)
+	page := make([]byte, 300*8)
+	for i := range 300 {
+		page[8*i], page[8*i+1] = byte(i), byte(i>>8)
+	}
+	table, err := d.Add(page, 300)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compressor, err := encoding.NewCompressor(encoding.Zstd, encoding.DefaultLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		decompressor                                     encoding.Decompressor
+		stream, mapped, encoded, expanded, packed, again []byte
+		back                                             []uint32
+		levelsBack                                       []uint8
+		errs                                             [8]error
+		spans                                            = []encoding.Span{{From: 3, To: 900}, {From: 901, To: 5000}}
+		selected                                         []byte
+	)
+	allocs := testing.AllocsPerRun(20, func() {
+		stream, errs[0] = encoding.EncodeIndices(stream[:0], idx, 9)
+		mapped, errs[1] = encoding.RemapIndices(mapped[:0], stream, len(idx), encoding.Remap{FromWidth: 9, ToWidth: 9, Table: table})
+		back, errs[2] = encoding.DecodeIndices(back, mapped, 9, len(idx))
+		expanded, errs[3] = d.Expand(expanded[:0], back)
+		encoded, errs[4] = encoding.EncodeLevels(encoded[:0], levels, 1)
+		levelsBack, errs[5] = encoding.DecodeLevels(levelsBack, encoded, 1, len(levels))
+		packed, errs[6] = compressor.Append(packed[:0], expanded)
+		again, errs[7] = decompressor.Decompress(again, packed, encoding.Zstd, len(expanded))
+		selected, _ = encoding.SelectPlain(selected[:0], again, 8, len(idx), spans)
+	})
+	if err := errors.Join(errs[:]...); err != nil || !bytes.Equal(again, expanded) || !slices.Equal(levels, levelsBack) {
+		t.Fatal(err)
+	}
+	if len(selected) != 8*(len(idx)-4) {
+		t.Errorf("selected %d bytes", len(selected))
+	}
+	if allocs > 0 {
+		t.Errorf("a page takes %v allocations", allocs)
+	}
+}
+
 func FuzzIndices(f *testing.F) {
 	f.Add([]byte{1<<1 | 1, 0x88, 0xc6, 0xfa, 9 << 1, 7}, uint8(3), uint32(17))
 	f.Add([]byte{0xfe, 0xff, 0xff, 0xff, 0x0f, 1}, uint8(1), uint32(1<<24))

@@ -332,3 +332,39 @@ func TestAutomaticExpiryCarriesTheGuards(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestsGoToCommitOnce: a rewrite of manifests needs no map. The spec of the plan is written down, a dry run only counts.
+func TestManifestsGoToCommitOnce(t *testing.T) {
+	t.Parallel()
+	w, tbl := smallTable(t)
+	spec := tbl.State().Metadata.DefaultPartitionSpec()
+	request := maintenance.Request{Jobs: []maintenance.JobRequest{{Job: maintenance.RewriteManifests, Args: map[string]string{"use_caching": "true"}}}}
+	d := newDesk(t, w, tbl)
+	out := d.next(t, request, maintenance.Cursor{})
+	if out.Next != maintenance.NextCommit || out.Job != maintenance.RewriteManifests || out.Batch != 0 || out.ItemCount != 0 {
+		t.Errorf("%+v: want commit", out)
+	}
+	if again := d.next(t, request, out.Cursor); again.Next != maintenance.NextFinish {
+		t.Errorf("second round: %+v: want finish", again)
+	}
+	index := d.index(t, maintenance.RewriteManifests)
+	var detail handoff.ManifestsDetail
+	if err := json.Unmarshal(index.Detail, &detail); err != nil {
+		t.Fatal(err)
+	}
+	if index.Request.Args["spec_id"] != fmt.Sprint(spec) || len(index.Batches) != 1 || detail.SpecID != spec || detail.Data.Manifests < 2 ||
+		detail.Data.Target != 1 || detail.SnapshotID != tbl.State().Metadata.CurrentSnapshot().SnapshotID {
+		t.Errorf("index %+v, detail %+v", index, detail)
+	}
+	request.DryRun = true
+	d = newDesk(t, w, tbl)
+	if out := d.next(t, request, maintenance.Cursor{}); out.Next != maintenance.NextFinish {
+		t.Errorf("dry run: %+v: want finish", out)
+	}
+	request.DryRun, request.Jobs[0].Args = false, map[string]string{"sort_by": `["nosuch"]`}
+	d = newDesk(t, w, tbl)
+	out = d.next(t, request, maintenance.Cursor{})
+	if index := d.index(t, maintenance.RewriteManifests); out.Next != maintenance.NextFinish || index.Outcome != maintenance.Refused {
+		t.Errorf("unknown field: next %s, %s %s: want refused", out.Next, index.Outcome, index.Reason)
+	}
+}

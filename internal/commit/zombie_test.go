@@ -140,3 +140,37 @@ func (x *fixture) whole(cat catalogs.Catalog, before []string) {
 		x.t.Errorf("rows changed:\n before %q\n after  %q", before, after)
 	}
 }
+
+// TestMergeZombieAndSweep freezes a rewrite of manifests at each call of the catalog while sweep ends the run: either it landed whole, or never.
+func TestMergeZombieAndSweep(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"memory", "service"} {
+		for at := 0; ; at++ {
+			x := newFixture(t)
+			x.small(4)
+			before := x.rows()
+			x.planManifests()
+			c, err := committer.New(x.world.Catalog, x.world.Store, committer.Options{Now: x.world.Clock.Now})
+			x.check(err)
+			if kind == "service" {
+				c = &served{Committer: c}
+			}
+			f := &freezer{Committer: c, at: at, sweep: func() { x.sweepRun(x.world.Catalog) }}
+			out, err := x.mergeWith(nil, f)
+			if f.n <= at {
+				break
+			}
+			landed := err == nil && out.Outcome == maintenance.Committed
+			if !landed && !errors.Is(err, ErrAbandoned) {
+				t.Errorf("%s frozen at %d: %+v, %v: want committed or abandoned", kind, at, out, err)
+			}
+			x.whole(x.world.Catalog, before)
+			again, err := x.mergeWith(nil, c)
+			if landed && (err != nil || again.Outcome != maintenance.Committed) || !landed && !errors.Is(err, ErrAbandoned) {
+				t.Errorf("%s frozen at %d, then again: %+v, %v: the first execution said %+v", kind, at, again, err, out)
+			}
+			x.sweepRun(x.world.Catalog)
+			x.whole(x.world.Catalog, before)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"firn/internal/compact/arrow"
 	"firn/internal/compact/engine"
+	"firn/internal/compact/pages"
 	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
@@ -33,7 +34,7 @@ type Deps struct {
 	Store store.ReadWriter
 	// WorkLocation is where plans and results are.
 	WorkLocation string
-	// Engine moves the rows; nil means the arrow engine.
+	// Engine moves the rows; nil means the page engine, with the arrow engine for the groups that it declines.
 	Engine engine.Engine
 	// Log receives progress; nil drops it.
 	Log *slog.Logger
@@ -50,7 +51,7 @@ func New(deps Deps) *Function {
 		deps.Log = slog.New(slog.DiscardHandler)
 	}
 	if deps.Engine == nil {
-		deps.Engine = arrow.New(deps.Store, deps.Log, arrow.Limits{})
+		deps.Engine = pages.New(deps.Store, deps.Log, pages.Limits{}, arrow.New(deps.Store, deps.Log, arrow.Limits{}))
 	}
 	if deps.NewAttempt == nil {
 		deps.NewAttempt = uuid.NewString

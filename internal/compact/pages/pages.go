@@ -27,6 +27,11 @@ const name = "pages"
 type Limits struct {
 	// HeldBytes bounds the input bytes in memory, fetched ahead included: one half is worked on while the other is fetched.
 	HeldBytes int64
+	// ChunkBytes is the largest column chunk of an input that is taken: it is in memory as a whole.
+	ChunkBytes int64
+	// DictionaryBytes bounds the dictionary pages of a group, as they are stored: their entries and remap tables are in memory while a row group is
+	// written. Writers that keep a dictionary for every value (pyarrow, up to 1 MB a chunk) exceed it, and gain little here.
+	DictionaryBytes int64
 	// FetchConcurrency is how many requests run at once.
 	FetchConcurrency int
 	// FullPageRows and FullPageBytes: most bytes of a group must lie in pages of at least one of these, else its pages need merging, which this
@@ -37,6 +42,12 @@ type Limits struct {
 func (l Limits) withDefaults() Limits {
 	if l.HeldBytes <= 0 {
 		l.HeldBytes = 64 << 20
+	}
+	if l.ChunkBytes <= 0 {
+		l.ChunkBytes = 128 << 20
+	}
+	if l.DictionaryBytes <= 0 {
+		l.DictionaryBytes = 16 << 20
 	}
 	if l.FetchConcurrency <= 0 {
 		l.FetchConcurrency = 8
@@ -89,10 +100,13 @@ func (e *Engine) Rewrite(ctx context.Context, job engine.Job) (engine.Result, er
 		return engine.Result{}, err
 	}
 	err = r.run(ctx)
-	if errors.As(err, &no) && len(r.outputs) == 0 {
+	switch {
+	case err == nil:
+	case errors.As(err, &no) && len(r.outputs) == 0:
 		return e.decline(ctx, job, no) // What pages say may differ from what footers promised; the outputs' names are free still.
-	}
-	if err != nil {
+	case errors.As(err, &no):
+		return engine.Result{}, fmt.Errorf("%w: %w", err, engine.ErrRefused)
+	default:
 		return engine.Result{}, err
 	}
 	return r.result()

@@ -8,19 +8,23 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/iceberg-go"
 	parquetgo "github.com/parquet-go/parquet-go"
 
+	"firn/internal/compact/engine"
 	"firn/internal/compact/pages"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
 	"firn/internal/parquet/source"
+	"firn/internal/store"
 )
 
 // writers are ways to write the same rows.
@@ -256,6 +260,51 @@ func TestDamageIsRefused(t *testing.T) {
 	if refused < 100 || declined < 10 {
 		t.Error("damage goes unseen")
 	}
+}
+
+// TestDeclined: what cannot be copied is left to the other engine, with the reason, before anything is written.
+func TestDeclined(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	zstd := parquet.WithCompression(compress.Codecs.Zstd)
+	for reason, change := range map[string]func(w *world, l *pages.Limits){
+		"rows go to other partitions":    func(w *world, _ *pages.Limits) { w.job.Repartition = true },
+		"the table has a sort order":     func(w *world, _ *pages.Limits) { w.job.Sorted = true },
+		"asks for bloom filters":         func(w *world, _ *pages.Limits) { w.job.Writer.Bloom = map[int]float64{0: 0.1} },
+		"is compressed with ZSTD":        func(w *world, _ *pages.Limits) { w.job.Writer.Codec = compress.Codecs.Snappy },
+		"most pages are small":           func(_ *world, l *pages.Limits) { l.FullPageRows = 1000 },
+		"has a chunk of":                 func(_ *world, l *pages.Limits) { l.ChunkBytes = 100 },
+		"rows are deleted":               func(w *world, _ *pages.Limits) { w.job.Inputs[0].Mask = roaring64.BitmapOf(7) },
+		"the manifest entry 501":         func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
+		"the Parquet magic is missing":   func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
+		"column country is not in every": func(w *world, _ *pages.Limits) { other(w, 99, "country", iceberg.PrimitiveTypes.String) },
+		"type":                           func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Binary) },
+		"has a bloom filter": func(w *world, _ *pages.Limits) {
+			w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, zstd, parquet.WithBloomFilterEnabledFor("id", true)), 500)
+		},
+	} {
+		w := newWorld(t, schema(), nil)
+		w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, zstd), 500)
+		limits := pages.Limits{}
+		change(w, &limits)
+		_, err := w.rewrite(limits)
+		if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), reason) {
+			t.Errorf("%v: want %q in it", err, reason)
+		}
+		for _, err := range w.store.List(context.Background(), "mem://t/data/00000", store.ListOptions{}) {
+			t.Errorf("%s: something was written (%v)", reason, err)
+		}
+	}
+}
+
+// other adds a file in which column country has another field ID or type.
+func other(w *world, id int, name string, typ iceberg.Type) {
+	fields := slices.Clone(schema().Fields())
+	fields[1] = iceberg.NestedField{ID: id, Name: name, Type: typ}
+	l, err := layout.New(iceberg.NewSchema(0, fields...), false)
+	must(w.tb, err)
+	rows := generate(l, rand.New(rand.NewPCG(3, 4)), 500, 1)
+	w.add(encode(w.tb, l, [][]column.Batch{rows}, parquet.WithCompression(compress.Codecs.Zstd)), 500)
 }
 
 // TestChecksums: pages that were made anew carry a checksum, so that no changed byte of them gets through again.

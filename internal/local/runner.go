@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request mainte
 	}
 	var in maintenance.ExecutionInput
 	fill := func(token int64) (maintenance.RunID, []byte) {
-		run := maintenance.Run{RunID: maintenance.NewRunID(uuid, head, token), Table: id, TableUUID: uuid, Token: token}
+		run := maintenance.Run{RunID: maintenance.UniqueRunID(uuid, head, token, rand.Text()), Table: id, TableUUID: uuid, Token: token}
 		in = maintenance.ExecutionInput{V: contract.PayloadVersion, Run: run, Request: request}
 		data, err := json.Marshal(in)
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 func BenchmarkRewrite(b *testing.B) {
 	w := icebergtest.NewLocalWorld(b)
 	files, rows := envInt("FIRN_BENCH_FILES", 128), envInt("FIRN_BENCH_ROWS", 42_000)
-	tbl := w.NewTable("db.events", icebergtest.Columns("id long required", "ts timestamptz", "user string", "country string", "amount decimal(12,2)",
+	tbl := w.NewTable("db.events", icebergtest.Columns("id long required", "ts timestamptz", "user string", "country string", "amount decimal(22,2)",
 		"quantity int", "score double", "payload string", "tag string"))
 	rng := rand.New(rand.NewPCG(1, 2))
 	made := tbl.Commit(icebergtest.Append(events(rng, 0, rows)...))
@@ -33,6 +33,7 @@ func BenchmarkRewrite(b *testing.B) {
 	resetPeak(b)
 	var in, out int64
 	var busy time.Duration
+	var engine string
 	for n := 0; b.Loop(); n++ {
 		bench := newBench(b, w.Store, state, run(n))
 		start := time.Now()
@@ -41,8 +42,9 @@ func BenchmarkRewrite(b *testing.B) {
 		if r.Outcome != maintenance.Committed {
 			b.Fatal(r.Reason)
 		}
-		in, out = in+r.BytesIn, out+r.BytesOut
+		in, out, engine = in+r.BytesIn, out+r.BytesOut, r.Engine
 	}
+	b.Logf("engine %s", engine)
 	b.ReportMetric(float64(in)/1e6/busy.Seconds(), "MB/s")
 	b.ReportMetric(float64(in)/1e6, "in-MB")
 	b.ReportMetric(float64(out)/1e6, "out-MB")

@@ -20,10 +20,10 @@ type tools struct {
 	codec      encoding.Codec
 	compress   *encoding.Compressor
 	decompress encoding.Decompressor
-	// body is a decompressed page, made its new form, packed that compressed, header a page header.
-	body, made, packed, header []byte
-	indices                    []uint32
-	levels                     []uint8
+	// dictionary is a decompressed dictionary page, body a data page, made its new form, packed that compressed, header a page header.
+	dictionary, body, made, packed, header []byte
+	indices                                []uint32
+	levels                                 []uint8
 }
 
 func newTools(r engine.Job) (*tools, error) {
@@ -87,14 +87,14 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 			return err
 		}
 		ch := &s.chunks[c.leaf.Index]
-		data, err := f.get(f.data[c.leaf.Index][i])
+		data, err := f.get(f.chunks[c.leaf.Index][i])
 		if err != nil {
 			return err
 		}
-		if err := c.source(s, i, data); err != nil {
+		if err := c.source(s, data); err != nil {
 			return err
 		}
-		f.release(f.data[c.leaf.Index][i])
+		f.release(f.chunks[c.leaf.Index][i])
 		c.stats.add(c.leaf, ch.values, ch.nulls, ch.min, ch.max)
 		nulls += max(ch.nulls, 0)
 	}
@@ -127,16 +127,16 @@ func (c *columnWriter) encoded(e footer.Encoding) {
 	}
 }
 
-// merge is the merged dictionary of a column chunk, and what became of each source's.
+// merge is the merged dictionary of a column chunk. Of the sources' dictionaries only one is in memory at a time: they are read to merge them, and
+// again with the pages that refer to them.
 type merge struct {
 	dictionary *encoding.Dictionary
 	// full says that it grew too large: the values of dictionary-coded pages are written out instead.
-	full    bool
-	hashes  []uint64
-	sources []sourceDictionary
+	full   bool
+	hashes []uint64
 }
 
-// sourceDictionary is the dictionary of one source: entries while the merge may be full, the hash and the new index of each entry.
+// sourceDictionary is the dictionary of one source, with the hash and the new index of each entry.
 type sourceDictionary struct {
 	present  bool
 	entries  encoding.Entries
@@ -161,40 +161,35 @@ func valueWidth(leaf *layout.Leaf) int {
 
 // dictionaries merges the dictionaries of all sources and writes the merged one.
 func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
-	c.merged = &merge{
-		dictionary: encoding.NewDictionary(valueWidth(c.leaf), int(min(c.job.Writer.DictBytes, encoding.MaxPageBytes))),
-		sources:    make([]sourceDictionary, len(sources)),
-	}
+	d := encoding.NewDictionary(valueWidth(c.leaf), int(min(c.job.Writer.DictBytes, encoding.MaxPageBytes)))
+	c.merged = &merge{dictionary: d}
 	found := false
 	for i, s := range sources {
 		if s.chunks[c.leaf.Index].dictionary == 0 {
 			continue
 		}
+		found = true
 		part := f.dictionaries[c.leaf.Index][i]
 		data, err := f.get(part)
 		if err != nil {
 			return err
 		}
-		found = true
-		if err := c.dictionary(&c.merged.sources[i], data); err != nil {
-			return c.where(s, 0, err)
+		if !c.merged.full {
+			h, page, err := c.dictionaryPage(data)
+			if err == nil {
+				_, err = d.Add(page, int(h.Values()))
+			}
+			c.merged.full = errors.Is(err, encoding.ErrDictionaryFull)
+			if err != nil && !c.merged.full {
+				return c.where(s, 0, err)
+			}
 		}
 		f.release(part)
 	}
 	if !found || c.merged.full {
 		return nil
 	}
-	d := c.merged.dictionary
 	c.merged.hashes = hashEntries(&d.Entries)
-	for i := range c.merged.sources {
-		s := &c.merged.sources[i]
-		for n, to := range s.remap {
-			if s.hashes[n] != c.merged.hashes[to] {
-				return fmt.Errorf("merge the dictionaries of column %s: entry %d of source %d became another value", c.leaf.Path, n, i)
-			}
-		}
-		s.entries = encoding.Entries{}
-	}
 	packed, err := c.tools.compress.Append(c.tools.packed[:0], d.Bytes())
 	if err != nil {
 		return err
@@ -205,38 +200,52 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 	return c.page(footer.DictionaryPage, footer.Plain, c.tools.header, packed, int64(d.SizeBytes()))
 }
 
-// dictionary reads one source's dictionary page.
-func (c *columnWriter) dictionary(s *sourceDictionary, data []byte) error {
+// dictionaryPage decompresses a dictionary page, which has to fill data. The page is valid until the next one.
+func (c *columnWriter) dictionaryPage(data []byte) (footer.Page, []byte, error) {
 	h, body, err := splitPage(data)
 	if err != nil {
-		return err
+		return h, nil, err
 	}
 	if h.Type() != footer.DictionaryPage || len(data) != h.Length+len(body) || (h.Encoding() != footer.Plain && h.Encoding() != footer.PlainDictionary) {
-		return decline("a dictionary page of another form, type %d, encoding %d", h.Type(), h.Encoding())
+		return h, nil, decline("a dictionary page of another form, type %d, encoding %d", h.Type(), h.Encoding())
 	}
 	if c.leaf.Kind == layout.Boolean {
-		return decline("a dictionary of booleans")
+		return h, nil, decline("a dictionary of booleans")
 	}
-	// The memory is kept as long as the merge may turn out too large, so it is not a shared buffer.
-	page, err := c.tools.decompress.Decompress(nil, body, c.tools.codec, int(h.Body()))
+	page, err := c.tools.decompress.Decompress(c.tools.dictionary, body, c.tools.codec, int(h.Body()))
+	if err == nil && c.tools.codec != encoding.Uncompressed {
+		c.tools.dictionary = page
+	}
+	return h, page, err
+}
+
+// dictionary reads a source's dictionary for its pages. Each entry must be in the merged dictionary under the hash that it has here.
+func (c *columnWriter) dictionary(data []byte) (*sourceDictionary, error) {
+	h, page, err := c.dictionaryPage(data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.present = true
+	s := &sourceDictionary{present: true}
 	if s.entries, err = encoding.ParseEntries(page, valueWidth(c.leaf), int(h.Values())); err != nil {
-		return err
+		return nil, err
 	}
 	s.hashes = hashEntries(&s.entries)
 	if c.merged.full {
-		return nil
+		return s, nil
 	}
-	s.remap, err = c.merged.dictionary.Add(page, int(h.Values()))
-	if errors.Is(err, encoding.ErrDictionaryFull) {
-		c.merged.full = true
-		return nil
+	if s.remap, err = c.merged.dictionary.Add(page, int(h.Values())); err != nil {
+		return nil, err
+	}
+	if n := c.merged.dictionary.Len(); n != len(c.merged.hashes) {
+		return nil, fmt.Errorf("the dictionary changed between two readings: %d entries became %d: %w", len(c.merged.hashes), n, footer.ErrMalformed)
+	}
+	for n, to := range s.remap {
+		if s.hashes[n] != c.merged.hashes[to] {
+			return nil, fmt.Errorf("merge dictionaries: entry %d became another value: %w", n, footer.ErrMalformed)
+		}
 	}
 	s.identity = encoding.Identity(s.remap)
-	return err
+	return s, nil
 }
 
 func hashEntries(e *encoding.Entries) []uint64 {

@@ -128,14 +128,13 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 
 // acceptPages wants rows, and most bytes in pages that are worth to be kept.
 func (r *rewrite) acceptPages() error {
-	var all, full, rows, dictionaries int64
+	var all, full, rows int64
 	for _, in := range r.inputs {
 		for _, g := range in.groups {
 			rows += g.rows
 			for i := range g.chunks {
 				c := &g.chunks[i]
 				all += c.length
-				dictionaries += c.dictionary
 				if c.pages == 0 || g.rows/c.pages >= r.limits.FullPageRows || c.length/c.pages >= r.limits.FullPageBytes {
 					full += c.length
 				}
@@ -145,8 +144,6 @@ func (r *rewrite) acceptPages() error {
 	switch {
 	case rows == 0:
 		return decline("there are no rows")
-	case dictionaries > r.limits.DictionaryBytes:
-		return decline("dictionaries take %d bytes", dictionaries)
 	case 2*full < all:
 		return decline("most pages are small")
 	}

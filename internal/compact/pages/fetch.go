@@ -11,7 +11,7 @@ import (
 // window and its gaps fit into what may be held.
 const mergeGapBytes = 64 << 10
 
-// part is a piece of a column chunk that is wanted at once: its dictionary page, or its data pages.
+// part is a piece of a column chunk that is wanted at once: its dictionary page, or all of it.
 type part struct{ read, from, to int64 }
 
 // fetched is one request: a range of one file that holds several parts.
@@ -28,24 +28,24 @@ type fetched struct {
 type fetcher struct {
 	engine *Engine
 	reads  []*fetched
-	// dictionaries and data are by leaf and source.
-	dictionaries, data [][]part
-	memory             *semaphore.Weighted
-	cancel             context.CancelFunc
-	workers            sync.WaitGroup
+	// dictionaries and chunks are by leaf and source; a chunk begins with its dictionary page, which is wanted before the chunks are.
+	dictionaries, chunks [][]part
+	memory               *semaphore.Weighted
+	cancel               context.CancelFunc
+	workers              sync.WaitGroup
 }
 
 // newFetcher lays out the requests and starts them. Leaves are taken in windows of at most half of what may be held; within a window each file
 // is read once or a few times. A column that is larger than a window is a window of its own: then first all dictionaries are read, then chunk
-// after chunk.
+// after chunk, dictionaries again included.
 func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher {
 	leaves := len(r.proof)
 	f := &fetcher{
-		engine: r.Engine, dictionaries: make([][]part, leaves), data: make([][]part, leaves),
+		engine: r.Engine, dictionaries: make([][]part, leaves), chunks: make([][]part, leaves),
 		memory: semaphore.NewWeighted(r.limits.HeldBytes),
 	}
 	for leaf := range leaves {
-		f.dictionaries[leaf], f.data[leaf] = make([]part, len(sources)), make([]part, len(sources))
+		f.dictionaries[leaf], f.chunks[leaf] = make([]part, len(sources)), make([]part, len(sources))
 	}
 	window := r.limits.HeldBytes / 2
 	for from := 0; from < leaves; {
@@ -85,8 +85,7 @@ func (f *fetcher) single(sources []rowGroupOf, leaf int) {
 		}
 	}
 	for i, s := range sources {
-		c := &s.chunks[leaf]
-		f.data[leaf][i] = f.place(nil, s.in, c.offset+c.dictionary, c.length-c.dictionary)
+		f.chunks[leaf][i] = f.place(nil, s.in, s.chunks[leaf].offset, s.chunks[leaf].length)
 	}
 }
 
@@ -96,12 +95,13 @@ func (f *fetcher) several(sources []rowGroupOf, from, to int) {
 		var last *fetched
 		for leaf := from; leaf < to; leaf++ {
 			c := &s.chunks[leaf]
+			p := f.place(last, s.in, c.offset, c.length)
+			f.chunks[leaf][i], last = p, f.reads[p.read]
 			if c.dictionary > 0 {
-				f.dictionaries[leaf][i] = f.place(last, s.in, c.offset, c.dictionary)
-				last = f.reads[f.dictionaries[leaf][i].read]
+				p.to = p.from + c.dictionary
+				f.dictionaries[leaf][i] = p
+				last.parts++
 			}
-			f.data[leaf][i] = f.place(last, s.in, c.offset+c.dictionary, c.length-c.dictionary)
-			last = f.reads[f.data[leaf][i].read]
 		}
 	}
 }

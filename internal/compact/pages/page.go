@@ -24,18 +24,25 @@ type reader struct {
 }
 
 // source copies the pages of one chunk and compares their sums with what its footer says.
-func (c *columnWriter) source(s rowGroupOf, at int, data []byte) error {
+func (c *columnWriter) source(s rowGroupOf, data []byte) error {
 	ch := &s.chunks[c.leaf.Index]
-	r := &reader{source: s, chunk: ch, dictionary: &c.merged.sources[at]}
+	r := &reader{source: s, chunk: ch, dictionary: &sourceDictionary{}}
+	if ch.dictionary > 0 {
+		d, err := c.dictionary(data[:ch.dictionary])
+		if err != nil {
+			return c.where(s, 0, err)
+		}
+		r.dictionary = d
+	}
 	if raw := s.in.indexOf(ch.offsetIndex); raw != nil {
 		if places, err := footer.OffsetIndex(raw); err == nil { // One that cannot be read is no offset index.
 			r.places = places
 		}
 	}
-	for pos := 0; pos < len(data); {
+	for pos := int(ch.dictionary); pos < len(data); {
 		h, body, err := splitPage(data[pos:])
 		if err == nil {
-			err = c.dataPageOf(r, h, data[pos:pos+h.Length], body, ch.offset+ch.dictionary+int64(pos))
+			err = c.dataPageOf(r, h, data[pos:pos+h.Length], body, ch.offset+int64(pos))
 		}
 		if err != nil {
 			return c.where(s, len(r.infos), err)

@@ -29,9 +29,6 @@ type Limits struct {
 	HeldBytes int64
 	// ChunkBytes is the largest column chunk of an input that is taken: it is in memory as a whole.
 	ChunkBytes int64
-	// DictionaryBytes bounds the dictionary pages of a group, as they are stored: their entries and remap tables are in memory while a row group is
-	// written. Writers that keep a dictionary for every value (pyarrow, up to 1 MB a chunk) exceed it, and gain little here.
-	DictionaryBytes int64
 	// FetchConcurrency is how many requests run at once.
 	FetchConcurrency int
 	// FullPageRows and FullPageBytes: most bytes of a group must lie in pages of at least one of these, else its pages need merging, which this
@@ -45,9 +42,6 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.ChunkBytes <= 0 {
 		l.ChunkBytes = 128 << 20
-	}
-	if l.DictionaryBytes <= 0 {
-		l.DictionaryBytes = 16 << 20
 	}
 	if l.FetchConcurrency <= 0 {
 		l.FetchConcurrency = 8

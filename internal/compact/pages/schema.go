@@ -185,14 +185,14 @@ func counterpart(w, have *node, place int) (*node, error) {
 // describe spells a leaf's type; the annotations that mean the same are spelt the same.
 func describe(n *node) string {
 	t, _ := n.Type()
-	return fmt.Sprintf("%d(%d) %s", t, n.width(t), annotation(n.Element))
-}
-
-func (n *node) width(t footer.Type) int64 {
-	if t != footer.Fixed {
-		return 0
+	text := t.String()
+	if t == footer.Fixed {
+		text += fmt.Sprintf("(%d)", n.Width())
 	}
-	return n.Width()
+	if a := annotation(n.Element); a != "" {
+		text += " as " + a
+	}
+	return text
 }
 
 // The numbers of parquet.thrift's LogicalType and ConvertedType.

@@ -17,6 +17,15 @@ const (
 	Fixed     Type = 7
 )
 
+// String names the type as the format does.
+func (t Type) String() string {
+	names := [...]string{"BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY"}
+	if t < 0 || int(t) >= len(names) {
+		return "type " + strconv.FormatInt(int64(t), 10)
+	}
+	return names[t]
+}
+
 // Encoding is an encoding of values or levels.
 type Encoding int64
 
@@ -49,27 +58,3 @@ const (
 	DictionaryPage PageType = 2
 	DataPageV2     PageType = 3
 )
-
-// Codec is a compression codec.
-type Codec int64
-
-// The codecs. LZ4 is the deprecated framing of Hadoop.
-const (
-	Uncompressed Codec = 0
-	Snappy       Codec = 1
-	Gzip         Codec = 2
-	LZO          Codec = 3
-	Brotli       Codec = 4
-	LZ4          Codec = 5
-	Zstd         Codec = 6
-	LZ4Raw       Codec = 7
-)
-
-// String names the codec as the format does.
-func (c Codec) String() string {
-	names := [...]string{"UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW"}
-	if c < 0 || int(c) >= len(names) {
-		return "codec " + strconv.FormatInt(int64(c), 10)
-	}
-	return names[c]
-}

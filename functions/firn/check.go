@@ -30,11 +30,11 @@ func argumentsOf(job maintenance.Job) []string {
 	case maintenance.RewriteManifests:
 		return []string{"use_caching", "spec_id", "sort_by"}
 	case maintenance.ExpireSnapshots:
-		return []string{"older_than", "retain_last", "clean_expired_metadata", "max_concurrent_deletes", handoff.ArgDeleteOutside}
+		return []string{"older_than", "retain_last", "clean_expired_metadata", "max_concurrent_deletes", "stream_results", handoff.ArgDeleteOutside}
 	case maintenance.RemoveOrphanFiles:
 		return []string{
-			"older_than", "location", "prefix_mismatch_mode", "equal_schemes", "equal_authorities", "max_concurrent_deletes", decide.UnsafeOlderThan,
-			handoff.ArgEmptyTable,
+			"older_than", "location", "prefix_mismatch_mode", "equal_schemes", "equal_authorities", "max_concurrent_deletes", "stream_results",
+			decide.UnsafeOlderThan, handoff.ArgEmptyTable,
 		}
 	}
 	return nil

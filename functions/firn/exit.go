@@ -7,6 +7,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/edge"
+	"firn/internal/lake/catalogs"
 	"firn/internal/local"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -77,7 +78,8 @@ func status(err error) int {
 	case errors.Is(err, context.Canceled):
 		return exitOther
 	}
-	if errors.Is(err, store.ErrNotFound) { // the table's own files are missing: no repetition helps
+	// The table's own files are missing, or its name is taken: no repetition helps.
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, catalogs.ErrExists) {
 		return exitRefused
 	}
 	switch edge.Name(err) {

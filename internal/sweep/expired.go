@@ -30,7 +30,7 @@ func (s *step) expired(ctx context.Context) (handoff.SweepReach, error) {
 		return handoff.SweepReach{}, err
 	}
 	e := &expiry{step: s, head: head, gone: *gone, skipped: map[string]string{}}
-	if err := e.prepare(); err != nil {
+	if err := e.prepare(ctx); err != nil {
 		return handoff.SweepReach{}, err
 	}
 	result, err := e.find(ctx)
@@ -78,8 +78,16 @@ type expiry struct {
 }
 
 // prepare finds what stays, and refuses when the head contradicts the expiry.
-func (e *expiry) prepare() error {
+func (e *expiry) prepare(ctx context.Context) error {
 	if err := ownsFiles(e.head); err != nil {
+		return err
+	}
+	// Another entry of the catalog may need what this one let go: a table that was registered twice.
+	home, err := reach.Folder(e.head.Metadata.Location())
+	if err != nil {
+		return err
+	}
+	if _, err := e.neighbours(ctx, e.head, home); err != nil {
 		return err
 	}
 	expired := make(map[int64]bool, len(e.gone.SnapshotIDs))
@@ -100,7 +108,6 @@ func (e *expiry) prepare() error {
 		}
 		return refusef("ref %s points to snapshot %d, which has expired: somebody made it meanwhile", name, ref.SnapshotID)
 	}
-	var err error
 	e.places, err = reach.Places(e.head.Metadata.Location(), e.head.Metadata.Properties())
 	e.outside = e.index.Request.Args[handoff.ArgDeleteOutside] == "true"
 	return err

@@ -386,3 +386,25 @@ func TestTableMadeAnew(t *testing.T) {
 	}
 	r.gone(before)
 }
+
+// TestExpiryOfATableRegisteredTwice: the files that one entry lets go of are the other's head. Nothing is deleted, and the other entry is named.
+func TestExpiryOfATableRegisteredTwice(t *testing.T) {
+	t.Parallel()
+	r, tbl := simple(t)
+	other := maintenance.TableID{Namespace: "db", Name: "twin"}
+	r.must(r.world.Catalog.Register(context.Background(), other, tbl.Pointer().MetadataLocation))
+	want := r.world.Open(other).Rows()
+	doomed := tbl.State().Metadata.CurrentSnapshot().SnapshotID
+	tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
+	before := r.objects("")
+	r.expire(doomed)
+	s, err := r.reachAndDelete(maintenance.ExpireSnapshots)
+	r.must(err)
+	if s.Outcome != maintenance.Refused || !strings.Contains(s.Reason, "db.twin") || s.Deleted != 0 {
+		t.Errorf("outcome %s (%s), %d deleted: want a refusal that names db.twin", s.Outcome, s.Reason, s.Deleted)
+	}
+	r.gone(before)
+	if got := r.world.Open(other).Rows(); got.Digest != want.Digest || got.Count != want.Count {
+		t.Errorf("the other entry has %d rows, want %d", got.Count, want.Count)
+	}
+}

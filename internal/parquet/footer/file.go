@@ -134,7 +134,8 @@ const (
 	ColumnDictionaryPage  = 11
 	ColumnStatistics      = 12
 	ColumnEncodingStats   = 13
-	columnBloom           = 14
+	ColumnBloom           = 14
+	ColumnBloomLength     = 15
 )
 
 // Span is where the chunk's pages lie in the file.
@@ -156,7 +157,12 @@ func (c Column) Encodings() []Encoding {
 }
 
 // HasBloom says that a bloom filter belongs to the chunk.
-func (c Column) HasBloom() bool { return c.Find(columnBloom) != nil }
+func (c Column) HasBloom() bool { return c.Find(ColumnBloom) != nil }
+
+// Bloom is where the chunk's bloom filter is; offset and length are 0 when absent. Older writers give no length.
+func (c Column) Bloom() (offset, length int64) {
+	return max(c.IntOr(ColumnBloom, 0), 0), max(c.IntOr(ColumnBloomLength, 0), 0)
+}
 
 // Statistics returns the chunk's statistics; its Struct is nil when absent.
 func (c Column) Statistics() Statistics { return Statistics{c.Record(ColumnStatistics)} }

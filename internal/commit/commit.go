@@ -121,6 +121,8 @@ type session struct {
 	index handoff.Index
 	// fates is the fate log as far as this execution knows it.
 	fates []fate
+	// discarded are manifests of attempts that failed while they were built: no entry of the log names them.
+	discarded []string
 }
 
 // readIndex reads the job's plan and checks that it is this run's.

@@ -123,7 +123,8 @@ func moved(f fate, head *lake.Table, branchHead int64) bool {
 	return f.AssertedSnapshotID != branchHead
 }
 
-// unneeded are the metadata files of settled attempts other than the one that landed (landed < 0: none did).
+// unneeded are the metadata files of settled attempts other than the one that landed (landed < 0: none did), and those of attempts that were never
+// announced.
 func (s *session) unneeded(landed int) []string {
 	keep := map[string]bool{}
 	if landed >= 0 {
@@ -136,7 +137,9 @@ func (s *session) unneeded(landed int) []string {
 			}
 		}
 	}
-	var out []string
+	out := slices.DeleteFunc(slices.Clone(s.discarded), func(location string) bool {
+		return slices.ContainsFunc(s.fates, func(f fate) bool { return slices.Contains(f.Metadata, location) })
+	})
 	for _, f := range s.fates {
 		if f.end == "" {
 			continue

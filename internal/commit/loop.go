@@ -210,6 +210,7 @@ func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.
 	r.fate.AssertedPointer = pointerText(head)
 	n, ours, err := l.announce(ctx, r.fate, r.detail)
 	if err != nil || !ours {
+		l.discarded = append(l.discarded, r.fate.Metadata...)
 		return none, false, err
 	}
 	answer, err := l.port.Committer.Commit(ctx, head, r.change)

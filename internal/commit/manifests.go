@@ -81,7 +81,7 @@ func (m *merger) build(ctx context.Context, head *lake.Table) (*request, *handof
 		}, nil
 	}
 	a := produce.Attempt{
-		Table: head, Parent: parent, Manifests: manifests, Now: m.f.Now(), Summary: m.summary(), Rewrite: map[string]bool{},
+		Table: head, Parent: parent, Manifests: manifests, Now: m.f.Now(), Run: m.in.Run.RunID, Summary: m.summary(), Rewrite: map[string]bool{},
 		Cluster: clustering(head, opts, plan),
 	}
 	a.Summary["entries-processed"] = "0" // what Spark writes, whatever it processed
@@ -117,6 +117,9 @@ func clustering(head *lake.Table, opts decide.ManifestsOptions, plan decide.Mani
 func (m *merger) produce(ctx context.Context, a produce.Attempt) (*request, *handoff.CommitResult, error) {
 	p := &produce.Producer{Store: m.port.Store, NewUUID: func() (uuid.UUID, error) { return m.f.newUUID() }}
 	product, err := p.Snapshot(ctx, a)
+	if err != nil {
+		m.discarded = append(m.discarded, product.Written...)
+	}
 	if errors.Is(err, lake.ErrTableFault) || errors.Is(err, lake.ErrUnsupported) {
 		return nil, &handoff.CommitResult{Outcome: maintenance.Refused, Reason: err.Error()}, nil
 	}

@@ -83,6 +83,7 @@ func (s *session) rewriteRequest(ctx context.Context, b *batch, head *lake.Table
 	p := &produce.Producer{Store: s.port.Store, NewUUID: func() (uuid.UUID, error) { return s.f.newUUID() }}
 	product, err := p.Snapshot(ctx, attempt)
 	if err != nil {
+		s.discarded = append(s.discarded, product.Written...)
 		return nil, nil, err
 	}
 	raw, err := json.Marshal(product.Snapshot)
@@ -172,7 +173,9 @@ func once(g *group, replaced, made map[string]bool) *verdict {
 
 // attempt says what the commit does to the head.
 func (s *session) attempt(v *view, landing []*group) (produce.Attempt, error) {
-	a := produce.Attempt{Table: v.head, Parent: v.parent, Manifests: v.manifests, Now: s.f.Now(), Summary: s.summary()}
+	a := produce.Attempt{
+		Table: v.head, Parent: v.parent, Manifests: v.manifests, Now: s.f.Now(), Run: s.in.Run.RunID, Summary: s.summary(),
+	}
 	result := produce.Result{
 		Table: v.head, Survey: v.survey, Replaced: map[string]bool{}, NewSequence: v.head.Metadata.LastSequenceNumber() + 1, Targets: v.targets.of,
 	}

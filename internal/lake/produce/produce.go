@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 
 	"firn/internal/lake"
+	"firn/internal/maintenance"
 	"firn/internal/store"
 )
 
@@ -84,6 +85,8 @@ type Attempt struct {
 	Summary map[string]string
 	// Now is the time of the attempt.
 	Now time.Time
+	// Run is put into the names of all files when it is set: by it a search for orphans, wherever it runs, knows files whose commit may still land.
+	Run maintenance.RunID
 }
 
 // Product is what an attempt made.
@@ -117,7 +120,7 @@ type build struct {
 	meta table.Metadata
 
 	base    string
-	attempt uuid.UUID
+	attempt string
 	target  int64
 	removed map[string]map[File]bool // manifest → files still to be met in it
 	written []string
@@ -165,8 +168,11 @@ func (b *build) init() error {
 			files[key] = true
 		}
 	}
-	var err error
-	b.attempt, err = b.p.NewUUID()
+	id, err := b.p.NewUUID()
+	b.attempt = id.String()
+	if b.a.Run != "" {
+		b.attempt = string(b.a.Run) + "-" + b.attempt
+	}
 	return err
 }
 

@@ -77,7 +77,12 @@ func positions(ctx context.Context, st store.Reader, set Set) ([]Mask, error) {
 			}
 			into[i] = masks[i]
 		}
-		r := positionReader{paths: paths, masks: into}
+		r := positionReader{mask: func(path string) Mask {
+			if i, ok := paths[path]; ok {
+				return into[i]
+			}
+			return nil
+		}}
 		if err := r.read(ctx, st, target, f); err != nil {
 			return nil, err
 		}
@@ -110,10 +115,10 @@ func targetVector(ctx context.Context, st store.Reader, f File, path string) (Ma
 	return readVector(ctx, st, f)
 }
 
-// positionReader adds the positions of one delete file to the masks of the targets to which it applies.
+// positionReader adds the positions of one delete file to the masks of the data files to which it applies.
 type positionReader struct {
-	paths map[string]int
-	masks map[int]Mask
+	// mask is the mask of a data file by its canonical location; nil when the delete file does not apply to it.
+	mask func(path string) Mask
 }
 
 // stretch is a run of rows of a delete file that name one data file.
@@ -167,11 +172,7 @@ func (r *positionReader) stretches(p *projection.Projection, rows column.Run) ([
 			if err != nil {
 				path = last // Not a location at all: it names none of ours.
 			}
-			s := stretch{rows: column.Run{From: row, To: row + 1}}
-			if i, ok := r.paths[path]; ok {
-				s.mask = r.masks[i]
-			}
-			out = append(out, s)
+			out = append(out, stretch{rows: column.Run{From: row, To: row + 1}, mask: r.mask(path)})
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,12 +36,17 @@ const positionBatch = 64 << 10
 // file-scoped: it names the data file, and the bounds of file_path are the whole path; with several it has no bounds of file_path (Java: without
 // them readers know that it is scoped to its partition).
 func WritePositions(ctx context.Context, st store.Writer, location string, deletes []FileDeletes) (iceberg.DataFile, error) {
+	return WritePositionsAs(ctx, st, location, nil, deletes)
+}
+
+// WritePositionsAs is WritePositions with the table's write.delete.parquet.* properties, or write.parquet.* where there is none of these.
+func WritePositionsAs(ctx context.Context, st store.Writer, location string, props map[string]string, deletes []FileDeletes) (iceberg.DataFile, error) {
 	deletes = slices.DeleteFunc(slices.Clone(deletes), func(d FileDeletes) bool { return d.Positions == nil || d.Positions.IsEmpty() })
 	if len(deletes) == 0 {
 		return nil, fmt.Errorf("write position deletes %s: there are none", location)
 	}
 	slices.SortFunc(deletes, func(a, b FileDeletes) int { return strings.Compare(a.Path, b.Path) })
-	data, footer, err := positionFile(deletes)
+	data, footer, err := positionFile(props, deletes)
 	if err != nil {
 		return nil, fmt.Errorf("write position deletes %s: %w", location, err)
 	}
@@ -64,8 +70,20 @@ func WritePositions(ctx context.Context, st store.Writer, location string, delet
 
 func longBytes(v uint64) []byte { return binary.LittleEndian.AppendUint64(nil, v) }
 
+// deleteProperties puts write.delete.parquet.* in the place of write.parquet.* (Iceberg: TableProperties).
+func deleteProperties(props map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, props)
+	for key, value := range props {
+		if name, ok := strings.CutPrefix(key, "write.delete.parquet."); ok {
+			out["write.parquet."+name] = value
+		}
+	}
+	return out
+}
+
 // positionFile encodes the deletes, which are ordered by path, as one row group.
-func positionFile(deletes []FileDeletes) ([]byte, sink.Footer, error) {
+func positionFile(props map[string]string, deletes []FileDeletes) ([]byte, sink.Footer, error) {
 	for i := range deletes[1:] {
 		if deletes[i].Path == deletes[i+1].Path {
 			return nil, sink.Footer{}, fmt.Errorf("data file %s is named twice", deletes[i].Path)
@@ -75,9 +93,9 @@ func positionFile(deletes []FileDeletes) ([]byte, sink.Footer, error) {
 	if err != nil {
 		return nil, sink.Footer{}, err
 	}
-	opts, err := sink.ParseOptions(nil, t.Layout)
+	opts, err := sink.ParseOptions(deleteProperties(props), t.Layout)
 	if err != nil {
-		return nil, sink.Footer{}, err
+		return nil, sink.Footer{}, fmt.Errorf("%w: %w", err, ErrUnusable)
 	}
 	opts.Metadata = map[string]string{"delete-type": "position"}
 	var buf bytes.Buffer

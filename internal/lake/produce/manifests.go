@@ -20,15 +20,21 @@ func (b *build) specIDs(touched []iceberg.ManifestFile, content iceberg.Manifest
 			ids = append(ids, int(m.PartitionSpecID()))
 		}
 	}
-	if content == iceberg.ManifestContentData {
-		for _, add := range b.a.Add {
-			ids = append(ids, add.SpecID)
-		}
+	for _, add := range b.additions(content) {
+		ids = append(ids, add.SpecID)
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	slices.Reverse(ids)
 	return ids
+}
+
+// additions are the files to add of a content.
+func (b *build) additions(content iceberg.ManifestContent) []Addition {
+	if content == iceberg.ManifestContentData {
+		return b.a.Add
+	}
+	return b.a.AddDeletes
 }
 
 // manifests writes what a spec and content gets: the added files, then the entries of the touched manifests in their order.
@@ -42,14 +48,12 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 		return nil, err
 	}
 	w := &roller{b: b, spec: *spec, schema: schema, content: content, target: b.target}
-	if content == iceberg.ManifestContentData {
-		for _, add := range b.a.Add {
-			if add.SpecID != specID {
-				continue
-			}
-			if err := w.addFile(ctx, add); err != nil {
-				return nil, err
-			}
+	for _, add := range b.additions(content) {
+		if add.SpecID != specID {
+			continue
+		}
+		if err := w.addFile(ctx, add); err != nil {
+			return nil, err
 		}
 	}
 	var mine []iceberg.ManifestFile
@@ -89,6 +93,9 @@ func (r *roller) addFile(ctx context.Context, add Addition) error {
 	sequence := add.DataSequence
 	if r.b.meta.Version() == 1 {
 		sequence = nil
+	}
+	if data := add.File.ContentType() == iceberg.EntryContentData; data != (r.content == iceberg.ManifestContentData) {
+		return fmt.Errorf("add %s, content %s, to a manifest of other content", add.File.FilePath(), add.File.ContentType())
 	}
 	if add.File.FirstRowID() != nil {
 		return fmt.Errorf("added file %s has a first row ID: the manifest list assigns it", add.File.FilePath())

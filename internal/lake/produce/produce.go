@@ -8,6 +8,7 @@
 //   - the others are written again: kept entries EXISTING with their snapshot ID, sequence numbers and first row ID, removed ones DELETED with the
 //     new snapshot's ID, entries that were DELETED before left out;
 //   - added data files are ADDED with an explicit data sequence number, so that equality deletes committed after the plan still apply to them;
+//   - added delete files inherit the new snapshot's sequence number, which is higher than that of every data file;
 //   - one writer for each spec and content, rolled at commit.manifest.target-size-bytes; no manifest is ever empty.
 package produce
 
@@ -57,7 +58,7 @@ func FileOf(f iceberg.DataFile) File {
 	return key
 }
 
-// Addition is a data file to add.
+// Addition is a data or delete file to add.
 type Addition struct {
 	File   iceberg.DataFile
 	SpecID int
@@ -75,8 +76,8 @@ type Attempt struct {
 	SnapshotID int64
 	// Remove are the live entries to remove, each with the manifest that holds it.
 	Remove []lake.Entry
-	// Add are the data files to add.
-	Add []Addition
+	// Add are the data files to add, AddDeletes the delete files.
+	Add, AddDeletes []Addition
 	// Rewrite are manifests to write again although nothing of them is removed, by location.
 	Rewrite map[string]bool
 	// Cluster orders and cuts what is written again; nil keeps the order. Nothing is added or removed with it.
@@ -148,7 +149,7 @@ func (b *build) init() error {
 	b.base = strings.TrimRight(props.Get(metadataPathKey, store.Join(b.meta.Location(), "metadata")), "/")
 	b.target = max(props.GetInt64(manifestTargetKey, manifestTargetDefault), 1)
 	if c := b.a.Cluster; c != nil {
-		if len(b.a.Add)+len(b.a.Remove) > 0 {
+		if len(b.a.Add)+len(b.a.AddDeletes)+len(b.a.Remove) > 0 {
 			return errors.New("entries are clustered in a commit that adds or removes files")
 		}
 		if c.TargetBytes > 0 {
@@ -192,6 +193,9 @@ func (b *build) run(ctx context.Context) (*table.Snapshot, error) {
 				list = append(list, m)
 			}
 		}
+	}
+	if len(b.a.AddDeletes) > 0 && b.meta.Version() == 1 {
+		return nil, fmt.Errorf("add delete files to a table of format version 1: %w", lake.ErrUnsupported)
 	}
 	for manifest, files := range b.removed {
 		if len(files) > 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
 	"firn/internal/compact/engine"
+	"firn/internal/compact/transform"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/layout"
 )
@@ -47,14 +48,14 @@ func (r *rewrite) repartition(ctx context.Context) error {
 type field struct {
 	id    int
 	leaf  *layout.Leaf
-	apply transform
+	apply transform.Func
 }
 
 func (r *rewrite) fields() ([]field, error) {
 	var out []field
 	for i := range r.job.Spec.NumFields() {
 		f := r.job.Spec.Field(i)
-		apply, err := newTransform(f.Transform)
+		apply, err := transform.New(f.Transform)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func (s *sorter) extend(in *input, i int, rows column.Run, codes []int32) error 
 				step(row, "", null)
 				continue
 			}
-			lit, err := f.apply(literal(f.leaf, &b.Values, at))
+			lit, err := f.apply(transform.Literal(f.leaf, &b.Values, at))
 			if err != nil {
 				return fmt.Errorf("partition a row of %s: %w: %w", in.FilePath(), err, engine.ErrRefused)
 			}
@@ -186,7 +187,7 @@ func (s *sorter) extend(in *input, i int, rows column.Run, codes []int32) error 
 			if err != nil {
 				return fmt.Errorf("partition a row of %s: %w", in.FilePath(), err)
 			}
-			step(row, "="+string(key), func() any { return owned(lit.Any()) })
+			step(row, "="+string(key), func() any { return transform.Owned(lit.Any()) })
 		}
 		return nil
 	})

@@ -1,4 +1,5 @@
-package arrow
+// Package transform computes partition values and other transforms of column values with iceberg-go's transforms.
+package transform
 
 import (
 	"bytes"
@@ -15,18 +16,18 @@ import (
 	"firn/internal/parquet/layout"
 )
 
-// transform computes a partition value; a nil literal is null.
-type transform func(iceberg.Literal) (iceberg.Literal, error)
+// Func computes a transformed value; a nil literal is null.
+type Func func(iceberg.Literal) (iceberg.Literal, error)
 
-// newTransform takes iceberg-go's transforms. Void has no function; one that is not known is refused, since its value cannot be guessed.
-func newTransform(t iceberg.Transform) (transform, error) {
+// New takes iceberg-go's transforms. Void has no function; one that is not known is refused, since its value cannot be guessed.
+func New(t iceberg.Transform) (Func, error) {
 	switch t.(type) {
 	case iceberg.VoidTransform:
 		return nil, nil
 	case iceberg.IdentityTransform, iceberg.BucketTransform, iceberg.TruncateTransform, iceberg.YearTransform, iceberg.MonthTransform,
 		iceberg.DayTransform, iceberg.HourTransform:
 	default:
-		return nil, fmt.Errorf("partition transform %s is not known: %w", t, engine.ErrRefused)
+		return nil, fmt.Errorf("transform %s is not known: %w", t, engine.ErrRefused)
 	}
 	return func(in iceberg.Literal) (iceberg.Literal, error) {
 		if in == nil {
@@ -40,8 +41,8 @@ func newTransform(t iceberg.Transform) (transform, error) {
 	}, nil
 }
 
-// literal reads value i of a leaf.
-func literal(leaf *layout.Leaf, v *column.Values, i int) iceberg.Literal {
+// Literal reads value i of a leaf; it may point into a page.
+func Literal(leaf *layout.Leaf, v *column.Values, i int) iceberg.Literal {
 	switch t := leaf.Type.(type) {
 	case iceberg.BooleanType:
 		return iceberg.NewLiteral(v.Bool[i])
@@ -90,8 +91,8 @@ func unscaled(leaf *layout.Leaf, v *column.Values, i int) decimal128.Num {
 	}
 }
 
-// owned copies what may point into a page.
-func owned(v any) any {
+// Owned copies what may point into a page.
+func Owned(v any) any {
 	switch v := v.(type) {
 	case []byte:
 		return bytes.Clone(v)

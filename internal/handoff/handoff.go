@@ -77,6 +77,8 @@ type Group struct {
 	OutputLocation string `json:"output_location"`
 	// Options are the job's options that the engine needs (sort order, codec, ...).
 	Options map[string]string `json:"options,omitempty"`
+	// Ordering says how the rows of the outputs are ordered; nil keeps the order of the inputs.
+	Ordering *maintenance.Ordering `json:"ordering,omitempty"`
 }
 
 // GroupInput is one input of a group.
@@ -156,6 +158,8 @@ type GroupResult struct {
 	Outputs []Entry `json:"outputs"`
 	// RowMap is the location of the row map object.
 	RowMap string `json:"row_map,omitempty"`
+	// Permutation is the location of the row map of a sort instead (see OpenPermutation).
+	Permutation string `json:"permutation,omitempty"`
 	// Proof shows that no row changed.
 	Proof Proof `json:"proof"`
 	// Engine names the engine and tier that did the work.

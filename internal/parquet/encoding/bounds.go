@@ -2,7 +2,9 @@ package encoding
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
+	"unicode/utf8"
 )
 
 // Order is how values compare in statistics: by logical type, not by physical type alone.
@@ -110,6 +112,80 @@ func (b *Bounds) Merge(lower, upper []byte) {
 		return
 	}
 	b.foldKeys(min(low, high), max(low, high))
+}
+
+// Take merges the bounds that another one of the same order and width gathered.
+func (b *Bounds) Take(other *Bounds) {
+	lower, upper, ok := other.Result()
+	switch {
+	case ok:
+		b.Merge(lower, upper)
+	case other.lost:
+		b.lost = true
+	}
+}
+
+// Compare orders two bounds of numbers, or of bytes, in the form of statistics. Both have to be sound: of one length where the order is that of
+// numbers, decimals not empty. The two zeros are equal.
+func (o Order) Compare(x, y []byte) int {
+	switch o {
+	case BigDecimal:
+		return compareDecimals(x, y)
+	case Signed, Unsigned, Floating:
+		b := Bounds{order: o, width: len(x)}
+		p, _ := b.key(x)
+		q, _ := b.key(y)
+		zero := uint64(1) << (8*b.width - 1)
+		if o == Floating && p == zero-1 {
+			p = zero
+		}
+		if o == Floating && q == zero-1 {
+			q = zero
+		}
+		return cmp.Compare(p, q)
+	default:
+		return bytes.Compare(x, y)
+	}
+}
+
+// CutLower cuts a lower bound of bytes to at most n: what is left is not above it. Text is cut between characters.
+func CutLower(b []byte, n int, text bool) []byte {
+	if len(b) <= n {
+		return b
+	}
+	if text && utf8.Valid(b) {
+		for n > 0 && !utf8.RuneStart(b[n]) {
+			n--
+		}
+	}
+	return b[:n:n]
+}
+
+// CutUpper cuts an upper bound of bytes to at most n and raises its last character (or byte) that can be raised, so that it is not below; ok is
+// false when none can.
+func CutUpper(b []byte, n int, text bool) (upper []byte, ok bool) {
+	if len(b) <= n {
+		return b, true
+	}
+	text = text && utf8.Valid(b)
+	cut := append([]byte{}, CutLower(b, n, text)...)
+	for len(cut) > 0 {
+		size := 1
+		r := rune(cut[len(cut)-1])
+		if text {
+			r, size = utf8.DecodeLastRune(cut)
+		}
+		cut = cut[:len(cut)-size]
+		switch {
+		case !text && r < 0xff:
+			return append(cut, byte(r+1)), true
+		case text && r == 0xd7ff: // The surrogates are no characters.
+			return utf8.AppendRune(cut, 0xe000), true
+		case text && r < utf8.MaxRune:
+			return utf8.AppendRune(cut, r+1), true
+		}
+	}
+	return nil, false
 }
 
 // wrongLength says that a bound cannot be one: truncated bounds of fixed values may be shorter, decimals may not be empty.

@@ -38,13 +38,18 @@ const upper = 0xffffffff_00000000
 // Add merges a PLAIN dictionary page of numValues entries and returns, for each, its index in the merged dictionary. Beyond the limit it returns
 // ErrDictionaryFull: what earlier calls returned stays valid, and some entries of the refused page may have been added.
 func (d *Dictionary) Add(page []byte, numValues int) ([]uint32, error) {
+	return d.AddTo(nil, page, numValues)
+}
+
+// AddTo is Add into the capacity of dst. The values need not differ from each other.
+func (d *Dictionary) AddTo(dst []uint32, page []byte, numValues int) ([]uint32, error) {
 	if d.width == ByteArray {
-		return d.addByteArrays(page, numValues)
+		return d.addByteArrays(dst, page, numValues)
 	}
 	if d.width < 0 || numValues < 0 || len(page)%d.width != 0 || len(page)/d.width != numValues {
 		return nil, corrupt("dictionary of %d values of %d bytes in a page of %d", numValues, d.width, len(page))
 	}
-	remap := make([]uint32, numValues)
+	remap := resize(dst, numValues)
 	if d.known(page, numValues) {
 		return count(remap), nil
 	}
@@ -60,11 +65,11 @@ func (d *Dictionary) Add(page []byte, numValues int) ([]uint32, error) {
 	return remap, nil
 }
 
-func (d *Dictionary) addByteArrays(page []byte, numValues int) ([]uint32, error) {
+func (d *Dictionary) addByteArrays(dst []uint32, page []byte, numValues int) ([]uint32, error) {
 	if numValues < 0 || numValues > len(page)/prefixBytes {
 		return nil, corrupt("dictionary of %d byte arrays in a page of %d", numValues, len(page))
 	}
-	remap := make([]uint32, numValues)
+	remap := resize(dst, numValues)
 	if d.known(page, numValues) {
 		return count(remap), nil
 	}

@@ -144,3 +144,30 @@ func NewDictionaryPage(entries, body, compressedBody int, crc uint32) Page {
 		{ID: pageDictionary, Value: RecordValue(dict)},
 	}}}
 }
+
+// PageForm is what the header of a version 1 data page says.
+type PageForm struct {
+	// Values is the number of entries, nulls included.
+	Values   int
+	Encoding Encoding
+	// Body and CompressedBody are the body's lengths in bytes.
+	Body, CompressedBody int
+	CRC                  uint32
+}
+
+// NewDataPage makes the header of a version 1 data page, whose levels are RLE.
+func NewDataPage(f PageForm) Page {
+	data := &Struct{Fields: []Field{
+		{ID: dataValues, Value: Int32Value(int64(f.Values))},
+		{ID: dataEncoding, Value: Int32Value(int64(f.Encoding))},
+		{ID: 3, Value: Int32Value(int64(RLE))},
+		{ID: 4, Value: Int32Value(int64(RLE))},
+	}}
+	return Page{Struct: &Struct{Fields: []Field{
+		{ID: PageKind, Value: Int32Value(int64(DataPage))},
+		{ID: PageBytes, Value: Int32Value(int64(f.Body))},
+		{ID: PageCompressedBytes, Value: Int32Value(int64(f.CompressedBody))},
+		{ID: PageCRC, Value: Int32Value(int64(int32(f.CRC)))},
+		{ID: pageData, Value: RecordValue(data)},
+	}}}
+}

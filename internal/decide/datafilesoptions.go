@@ -134,7 +134,7 @@ func DefaultDataFilesOptions() DataFilesOptions {
 func ParseDataFilesOptions(strategy Strategy, options map[string]string, table TableFacts) (DataFilesOptions, error) {
 	r := &optionReader{options: options}
 	opts := DataFilesOptions{Strategy: strategy, CurrentSpecID: table.CurrentSpecID}
-	r.sizes(&opts, table)
+	r.sizesOf(&opts, table, "write.target-file-size-bytes", defaultTargetFileSizeBytes)
 	opts.MinInputFiles = r.count("min-input-files", 5, 1)
 	opts.RewriteAll = r.flag("rewrite-all", false)
 	opts.MaxFileGroupSizeBytes = r.whole("max-file-group-size-bytes", defaultMaxFileGroupSizeBytes, 1, math.MaxInt64)
@@ -157,10 +157,11 @@ func ParseDataFilesOptions(strategy Strategy, options map[string]string, table T
 	return opts, r.err()
 }
 
-// sizes reads target, min and max. Defaults of min and max are shares of the target, cut to whole bytes.
-func (r *optionReader) sizes(opts *DataFilesOptions, table TableFacts) {
+// sizesOf reads target, min and max. The target's default is a table property or its own default; those of min and max are shares of the target, cut
+// to whole bytes.
+func (r *optionReader) sizesOf(opts *DataFilesOptions, table TableFacts, property string, fallback int64) {
 	properties := &optionReader{options: table.Properties, noun: "property"}
-	target := properties.whole("write.target-file-size-bytes", defaultTargetFileSizeBytes, 1, math.MaxInt64/4)
+	target := properties.whole(property, fallback, 1, math.MaxInt64/4)
 	if _, given := r.options[optionTarget]; !given {
 		r.errs = append(r.errs, properties.errs...)
 	}
@@ -179,12 +180,16 @@ func (r *optionReader) sizes(opts *DataFilesOptions, table TableFacts) {
 func (r *optionReader) partialProgress(opts *DataFilesOptions) {
 	const maxCommits = "partial-progress.max-commits"
 	opts.PartialProgress = r.flag("partial-progress.enabled", false)
-	low := math.MinInt32 // Spark looks at the number only when it is used.
-	if opts.PartialProgress {
-		low = 1
-	}
-	opts.MaxCommits = r.count(maxCommits, 10, low)
+	opts.MaxCommits = r.count(maxCommits, 10, lowestCommits(opts.PartialProgress))
 	opts.MaxFailedCommits = r.count("partial-progress.max-failed-commits", max(opts.MaxCommits, 0), 0)
+}
+
+// lowestCommits bounds partial-progress.max-commits; Spark looks at the number only when it is used.
+func lowestCommits(partialProgress bool) int {
+	if partialProgress {
+		return 1
+	}
+	return math.MinInt32
 }
 
 func (r *optionReader) jobOrder() JobOrder {

@@ -30,6 +30,7 @@ type fateDetail struct {
 	// Columns and Dropped are what the batch's result says if the attempt lands.
 	Columns map[string]int64       `json:"columns,omitempty"`
 	Dropped []handoff.DroppedGroup `json:"dropped,omitempty"`
+	Rebased *handoff.Rebased       `json:"rebased,omitempty"`
 	// Expired and Refs belong to an expiry: what it removes, and the refs that it knew.
 	Expired *handoff.Expired `json:"expired,omitempty"`
 	Refs    map[string]int64 `json:"refs,omitempty"`
@@ -114,14 +115,6 @@ func (s *session) open() []int {
 // pointerText is what a call on this head asserts: the version that the catalog's compare-and-swap compares, "" where the branch's head is
 // asserted instead (REST).
 func pointerText(head *lake.Table) string { return head.Pointer.Version }
-
-// moved reports whether the pointer that an entry's call asserted has moved, so that the call cannot land any more.
-func moved(f fate, head *lake.Table, branchHead int64) bool {
-	if f.AssertedPointer != "" || pointerText(head) != "" {
-		return f.AssertedPointer != pointerText(head)
-	}
-	return f.AssertedSnapshotID != branchHead
-}
 
 // unneeded are the metadata files of settled attempts other than the one that landed (landed < 0: none did), and those of attempts that were never
 // announced.

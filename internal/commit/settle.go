@@ -62,7 +62,7 @@ func (s *session) concludeMoved(ctx context.Context, head *lake.Table, branch st
 	}
 	for _, n := range s.open() {
 		end := s.fates[n].said
-		if end == "" && moved(s.fates[n], head, at) {
+		if end == "" && s.fates[n].Moved(pointerText(head), at) {
 			end = maintenance.Conflict
 		}
 		if end == "" {

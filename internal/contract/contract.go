@@ -75,5 +75,8 @@ const (
 // WorkPrefix is the prefix, inside the work location, of everything that one run wrote: WorkPrefix + run ID + "/".
 const WorkPrefix = "runs/"
 
+// UnsettledPrefix is the prefix, inside the work location, of the marks of unsettled runs: UnsettledPrefix + table UUID + "/" + run ID.
+const UnsettledPrefix = "unsettled/"
+
 // MetricNamespace is the namespace of all metrics.
 const MetricNamespace = "Firn"

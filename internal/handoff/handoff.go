@@ -66,8 +66,11 @@ type Group struct {
 	HasRowLineage bool   `json:"has_row_lineage"`
 	// Inputs are the data files to replace, in scan order.
 	Inputs []GroupInput `json:"inputs"`
-	// Deletes are the delete files that applied to any input at T0, each once.
+	// Deletes are the delete files that applied to any input at T0, each once. Of a group of position deletes they are further ones of the partition:
+	// they stay, but their positions must be in new deletion vectors, which hide them.
 	Deletes []Entry `json:"deletes"`
+	// Targets are the live data files that the inputs of a group of position deletes may name.
+	Targets []Target `json:"targets,omitempty"`
 	// MaxOutputFileSizeBytes is the size at which another output is started; ExpectedOutputFiles the prediction.
 	MaxOutputFileSizeBytes int64 `json:"max_output_file_size_bytes"`
 	ExpectedOutputFiles    int   `json:"expected_output_files"`
@@ -79,6 +82,13 @@ type Group struct {
 	Options map[string]string `json:"options,omitempty"`
 	// Ordering says how the rows of the outputs are ordered; nil keeps the order of the inputs.
 	Ordering *maintenance.Ordering `json:"ordering,omitempty"`
+}
+
+// Target is a live data file of T0 that position deletes name.
+type Target struct {
+	// Path is the location as its manifest entry spells it, DataSequence the data sequence number.
+	Path         string `json:"path"`
+	DataSequence int64  `json:"data_sequence"`
 }
 
 // GroupInput is one input of a group.
@@ -154,8 +164,11 @@ type GroupResult struct {
 	// Outcome is Committed for a finished rewrite (ready to commit), Refused with the reason, or Failed.
 	Outcome maintenance.Outcome `json:"outcome"`
 	Reason  string              `json:"reason,omitempty"`
-	// Outputs are the new data files; FirstRowID is never set on them (the list writer assigns it).
+	// Outputs are the new data files; FirstRowID is never set on them (the list writer assigns it). Of a group of position deletes they are new delete
+	// files; the vectors of one Puffin file are an output each.
 	Outputs []Entry `json:"outputs"`
+	// References are the data files that each output of a group of position deletes names, in the order of Outputs.
+	References [][]Target `json:"references,omitempty"`
 	// RowMap is the location of the row map object.
 	RowMap string `json:"row_map,omitempty"`
 	// Permutation is the location of the row map of a sort instead (see OpenPermutation).
@@ -219,12 +232,23 @@ type Fate struct {
 	SnapshotID         int64                `json:"snapshot_id,omitempty"`
 	AssertedSnapshotID int64                `json:"asserted_snapshot_id,omitempty"`
 	AssertedPointer    string               `json:"asserted_pointer,omitempty"`
-	// Groups are the plan indexes of the groups in the attempt, Paths their outputs, Metadata the manifests and lists written for it.
+	// Groups are the plan indexes of the groups in the attempt, Paths their outputs, Metadata the manifests,
+	// lists and delete files written for it.
 	Groups   []int    `json:"groups,omitempty"`
 	Paths    []string `json:"paths,omitempty"`
 	Metadata []string `json:"metadata,omitempty"`
 	// Detail is commit's own part: what it needs to send exactly the same request again, and to answer when it learns later that it landed.
 	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// Moved reports whether what the entry's call asserted has moved, so that the call cannot land any more: version is the pointer's as a fresh head
+// shows it, "" where the catalog has none (REST: the call asserted the branch's head instead), branchHead the snapshot of the run's branch there.
+// What cannot be compared has not moved.
+func (f *Fate) Moved(version string, branchHead int64) bool {
+	if f.AssertedPointer != "" {
+		return version != "" && version != f.AssertedPointer
+	}
+	return f.AssertedSnapshotID != branchHead
 }
 
 // FateEnd settles a fate entry: written beside it when the answer of the catalog was definite.
@@ -244,10 +268,20 @@ type CommitResult struct {
 	Dropped []DroppedGroup `json:"dropped,omitempty"`
 	// Columns are Spark's result columns for this batch.
 	Columns map[string]int64 `json:"columns,omitempty"`
+	// Rebased counts what other writers deleted while the groups were rewritten and was carried over; nil when nothing was.
+	Rebased *Rebased `json:"rebased,omitempty"`
 	// Unneeded are files for sweep: metadata files that left the log, manifests of settled lost attempts.
 	Unneeded []string `json:"unneeded,omitempty"`
 	// Expired is set by expiry: what sweep may now prove unreachable.
 	Expired *Expired `json:"expired,omitempty"`
+}
+
+// Rebased counts the deletes that arrived on replaced files and were carried over to the outputs.
+type Rebased struct {
+	// Groups met such deletes; DeleteFiles were written for their outputs (vectors count one each) and hold Positions.
+	Groups      int   `json:"groups"`
+	DeleteFiles int   `json:"delete_files"`
+	Positions   int64 `json:"positions"`
 }
 
 // DroppedGroup is a group that did not land.

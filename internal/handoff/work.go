@@ -69,6 +69,17 @@ func (w *Work) Sweep(job maintenance.Job, name string) string {
 	return store.Join(w.base, string(job), "sweep", name)
 }
 
+// UnsettledRun marks a run that ended while nobody knew how one of its commits did (not write-once: sweep removes it when a later head tells).
+type UnsettledRun struct {
+	V   int             `json:"v"`
+	Run maintenance.Run `json:"run"`
+}
+
+// Unsettled is the folder of the marks of a table's unsettled runs, without closing slash; a mark has its run's ID for a name.
+func Unsettled(workLocation, tableUUID string) string {
+	return store.Join(workLocation, contract.UnsettledPrefix, tableUUID)
+}
+
 // Object turns a location into bucket and key for an ItemReader.
 func Object(location string) (maintenance.Object, error) {
 	loc, err := store.ParseLocation(location)

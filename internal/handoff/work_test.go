@@ -137,3 +137,20 @@ func TestSweepSummaryFoldsRanges(t *testing.T) {
 		t.Errorf("columns %v, failures by kind %v, %d named failures, %d named kept", s.Columns, s.FailedByKind, len(s.Failures), len(s.Kept))
 	}
 }
+
+// TestMoved: a call is over when what it asserted has moved; what cannot be compared has not.
+func TestMoved(t *testing.T) {
+	for _, c := range []struct {
+		asserted, version string
+		head              int64
+		want              bool
+	}{
+		{"a", "a", 1, false}, {"a", "b", 1, true}, {"a", "", 1, false}, {"a", "", 2, false},
+		{"", "", 1, false}, {"", "", 2, true}, {"", "b", 1, false}, {"", "b", 2, true},
+	} {
+		f := handoff.Fate{AssertedPointer: c.asserted, AssertedSnapshotID: 1}
+		if f.Moved(c.version, c.head) != c.want {
+			t.Errorf("%+v: want %v", c, c.want)
+		}
+	}
+}

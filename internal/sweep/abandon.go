@@ -22,7 +22,7 @@ func (s *step) abandon(ctx context.Context) (maintenance.SweepOutput, error) {
 	var ends []*jobEnd
 	var errs []error
 	for _, job := range maintenance.Chain() {
-		e, err := s.jobEnd(ctx, job)
+		e, err := s.jobEnd(ctx, job, false)
 		switch {
 		case err != nil:
 			errs = append(errs, err)
@@ -33,21 +33,40 @@ func (s *step) abandon(ctx context.Context) (maintenance.SweepOutput, error) {
 			ends = append(ends, e)
 		}
 	}
-	if len(ends) == 0 || len(errs) > 0 {
+	if len(errs) > 0 {
 		return out, errors.Join(errs...)
+	}
+	if err := s.finish(ctx, ends, &out); err != nil {
+		return out, err
+	}
+	s.settleEarlier(ctx)
+	return out, nil
+}
+
+// finish sweeps what the jobs left and writes down what became of it. A run that stays unsettled is marked before that: the next run on the table
+// settles it.
+func (s *step) finish(ctx context.Context, ends []*jobEnd, out *maintenance.SweepOutput) error {
+	if len(ends) == 0 {
+		return nil
 	}
 	summaries, err := s.endJobs(ctx, ends)
 	if err != nil {
-		return out, err
+		return err
+	}
+	if slices.ContainsFunc(ends, (*jobEnd).unsettled) {
+		mark := handoff.UnsettledRun{V: contract.PayloadVersion, Run: s.in.Run}
+		if _, err := s.work.WriteOnce(ctx, s.mark(s.in.Run), &mark); err != nil {
+			return err
+		}
 	}
 	for i, e := range ends {
 		sum := summaries[i]
 		if _, err := s.work.WriteOnce(ctx, s.work.Abandoned(e.job), &sum); err != nil {
-			return out, err
+			return err
 		}
 		out.Deleted, out.Failed = out.Deleted+int(sum.Deleted), out.Failed+int(sum.Failed)
 	}
-	return out, nil
+	return nil
 }
 
 // jobEnd is what is to be decided about one job of the run.
@@ -71,8 +90,9 @@ type output struct {
 	batch int
 }
 
-// jobEnd reads what the run did for a job and closes the fate logs that need it; nil when the job made nothing that could be left over.
-func (s *step) jobEnd(ctx context.Context, job maintenance.Job) (*jobEnd, error) {
+// jobEnd reads what the run did for a job and closes the fate logs that need it; nil when the job made nothing that could be left over. again looks
+// at a job that was ended before.
+func (s *step) jobEnd(ctx context.Context, job maintenance.Job, again bool) (*jobEnd, error) {
 	e := &jobEnd{job: job, outputs: map[string]output{}}
 	err := s.work.Read(ctx, s.work.Index(job), &e.index)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (e.index.DryRun || e.index.Outcome != "" || job == maintenance.RemoveOrphanFiles) {
@@ -81,11 +101,13 @@ func (s *step) jobEnd(ctx context.Context, job maintenance.Job) (*jobEnd, error)
 	if err != nil {
 		return nil, err
 	}
-	var done handoff.SweepSummary
-	err = s.work.Read(ctx, s.work.Abandoned(job), &done)
-	if !errors.Is(err, store.ErrNotFound) {
-		e.done = &done
-		return e, err
+	if !again {
+		var done handoff.SweepSummary
+		err = s.work.Read(ctx, s.work.Abandoned(job), &done)
+		if !errors.Is(err, store.ErrNotFound) {
+			e.done = &done
+			return e, err
+		}
 	}
 	batches := len(e.index.Batches)
 	if !job.Rewrites() {
@@ -189,6 +211,11 @@ func (s *step) endJobs(ctx context.Context, ends []*jobEnd) ([]handoff.SweepSumm
 	}
 	if err != nil {
 		return nil, err
+	}
+	for _, e := range ends {
+		if err := s.settle(ctx, head, e); err != nil {
+			return nil, err
+		}
 	}
 	aborted, err := s.abortRunUploads(ctx, head)
 	if err != nil {

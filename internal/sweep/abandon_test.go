@@ -36,7 +36,10 @@ func newRewrite(t testing.TB, batches int) *rewriteRun {
 		index.Groups = append(index.Groups, location)
 		index.Batches = append(index.Batches, handoff.Batch{First: b, Count: 1})
 	}
-	_, err := w.WriteOnce(ctx, w.Index(rewrite), &index)
+	index.PinnedLocation = w.Part(rewrite, "a", "pinned.json")
+	_, err := w.WriteOnce(ctx, index.PinnedLocation, &handoff.Pinned{V: 1, Table: r.run.Table, UUID: r.run.TableUUID, Branch: "main"})
+	r.must(err)
+	_, err = w.WriteOnce(ctx, w.Index(rewrite), &index)
 	r.must(err)
 	return x
 }
@@ -64,14 +67,15 @@ func (x *rewriteRun) manifest(batch, n int) string {
 	return fmt.Sprintf("s3://world/db/t/metadata/%s-%d-%d-m0.avro", x.run.RunID, batch, n)
 }
 
-// attempted announces an attempt with the batch's output; an outcome settles it.
+// attempted announces an attempt on the table's head with the batch's output; an outcome settles it.
 func (x *rewriteRun) attempted(batch, n int, outcome maintenance.Outcome) {
 	x.t.Helper()
 	ctx, w := context.Background(), x.work()
 	x.put(x.manifest(batch, n), 0)
 	_, err := w.WriteOnce(ctx, w.Fate(rewrite, batch, n), &handoff.Fate{
 		V: 1, CommitID: maintenance.NewCommitID(x.run.RunID, rewrite, batch), SnapshotID: int64(batch*10 + n), Groups: []int{batch},
-		Paths: []string{x.output(batch)}, Metadata: []string{x.manifest(batch, n)},
+		AssertedPointer: x.table.State().Pointer.Version,
+		Paths:           []string{x.output(batch)}, Metadata: []string{x.manifest(batch, n)},
 	})
 	x.must(err)
 	if outcome != "" {
@@ -193,10 +197,92 @@ func TestAbandonLandedWithoutAnswer(t *testing.T) {
 	x.land(0)
 	before := x.objects("")
 	s := x.abandoned()
-	if s.KeptCount != 1 || s.Kept[0].Location != x.manifest(0, 0) { // the world's commit wrote a manifest of its own
+	if s.KeptCount != 0 {
 		t.Errorf("kept %v", s.Kept)
 	}
+	x.gone(before, x.manifest(0, 0)) // the world's commit wrote a manifest of its own
+	x.marked(false)
+}
+
+// marked wants the run to be marked as unsettled, or not.
+func (x *rewriteRun) marked(want bool) {
+	x.t.Helper()
+	location := store.Join(handoff.Unsettled(workLocation, x.run.TableUUID), string(x.run.RunID)+".json")
+	if _, err := x.world.Store.Head(context.Background(), location); (err == nil) != want {
+		x.t.Errorf("mark of the unsettled run: %v", err)
+	}
+}
+
+// next ends another run on the table, which did nothing.
+func (x *rewriteRun) next() {
+	x.t.Helper()
+	mine := x.run
+	x.newRun()
+	_, err := x.step(maintenance.SweepInput{Step: maintenance.SweepAbandon})
+	x.must(err)
+	x.run = mine
+}
+
+// A run that nobody could settle is marked. Later runs on the table look at it again: nothing is touched while the pointer that its attempt asserted
+// has not moved; when it has, what did not land goes, manifests included, and the mark with it.
+func TestLaterRunSettlesAbsentAttempt(t *testing.T) {
+	t.Parallel()
+	x := newRewrite(t, 2)
+	x.compacted(0)
+	x.attempted(0, 0, "")
+	x.compacted(1)
+	before := x.objects("")
+	x.abandoned()
+	x.gone(before, x.output(1))
+	x.marked(true)
+	x.next()
+	x.gone(before, x.output(1))
+	x.marked(true)
+	x.table.Commit(icebergtest.Append(icebergtest.Row{77, "z", 0.5}))
+	x.next()
+	x.gone(before, x.output(1), x.output(0), x.manifest(0, 0))
+	x.marked(false)
+	x.check()
+}
+
+// The attempt had landed after all: its files stay, and the run is settled.
+func TestLaterRunSettlesLandedAttempt(t *testing.T) {
+	t.Parallel()
+	x := newRewrite(t, 1)
+	x.compacted(0)
+	x.attempted(0, 0, "")
+	before := x.objects("")
+	x.abandoned()
+	x.land(0)
+	x.next()
+	x.gone(before, x.manifest(0, 0)) // the world's commit wrote a manifest of its own
+	x.marked(false)
+}
+
+// Trouble with an earlier run is not the later run's.
+func TestLaterRunGoesOnWithoutTheEarlier(t *testing.T) {
+	t.Parallel()
+	x := newRewrite(t, 1)
+	x.compacted(0)
+	x.attempted(0, 0, "")
+	x.abandoned()
+	before := x.objects("")
+	x.table.Commit(icebergtest.Append(icebergtest.Row{77, "z", 0.5}))
+	x.st.Add(store.Rule{Operation: store.OpGet, Contains: "fate-0000", Err: store.ErrPermission})
+	x.next()
 	x.gone(before)
+	x.marked(true)
+}
+
+// A commit whose metadata could not be written died before it announced itself: its manifests are in no entry of the log, and go by their names.
+func TestAbandonUnannouncedManifests(t *testing.T) {
+	t.Parallel()
+	x := newRewrite(t, 1)
+	output := x.compacted(0)
+	x.put(x.manifest(0, 0), 0)
+	before := x.objects("")
+	x.abandoned()
+	x.gone(before, output, x.manifest(0, 0))
 }
 
 // A zombie lands right before the log is closed, without an entry: the head is loaded after the closing, so that its files are seen.

@@ -29,7 +29,20 @@ type fates struct {
 type attempt struct {
 	handoff.Fate
 	outcome maintenance.Outcome
+	// over says that a head proves that the call cannot land any more: it is in that head, or nowhere.
+	over bool
 }
+
+// settle notes which attempts without an answer are over, as a head shows it that was loaded after the log was closed.
+func (l *fates) settle(version string, branchHead int64) {
+	for n := range l.attempts {
+		a := &l.attempts[n]
+		a.over = a.outcome == "" && a.Moved(version, branchHead)
+	}
+}
+
+// free reports whether nothing but the head itself can hold the attempt's files.
+func (a *attempt) free() bool { return a.over || refusedFor(a.outcome) }
 
 // readFates reads a batch's fate log without changing it.
 func (s *step) readFates(ctx context.Context, job maintenance.Job, batch int) (*fates, error) {
@@ -93,9 +106,16 @@ func (l *fates) close(ctx context.Context, work *handoff.Work) error {
 	return l.extend(ctx, work)
 }
 
+// perhaps reports whether an output may have landed without an answer.
+func (l *fates) perhaps(location string) bool {
+	return slices.ContainsFunc(l.attempts, func(a attempt) bool {
+		return a.over && (slices.Contains(a.Paths, location) || slices.Contains(a.Metadata, location))
+	})
+}
+
 // unknown reports whether the batch may have been committed without anybody having said so.
 func (l *fates) unknown() bool {
-	return l.result == nil && slices.ContainsFunc(l.attempts, func(a attempt) bool { return !refusedFor(a.outcome) })
+	return l.result == nil && slices.ContainsFunc(l.attempts, func(a attempt) bool { return !a.free() })
 }
 
 // refusedFor reports whether an outcome proves that the attempt did not land.
@@ -103,10 +123,11 @@ func refusedFor(o maintenance.Outcome) bool {
 	return o == maintenance.Conflict || o == maintenance.Refused
 }
 
-// holding says in which way an output's attempts ended: "" when all of them were definitely refused, or there was none; else why it must stay.
+// holding says in which way an output's attempts ended: "" when all of them were definitely refused or are over, or there was none; else why it
+// must stay.
 func (l *fates) holding(location string) string {
 	for n, a := range l.attempts {
-		if !slices.Contains(a.Paths, location) && !slices.Contains(a.Metadata, location) || refusedFor(a.outcome) {
+		if !slices.Contains(a.Paths, location) && !slices.Contains(a.Metadata, location) || a.free() {
 			continue
 		}
 		if a.outcome == "" {

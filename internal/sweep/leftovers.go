@@ -20,6 +20,8 @@ type leftovers struct {
 	free map[string]reach.File
 	// held stays, with the reason; it is reported if nothing reaches it.
 	held map[string]heldFile
+	// perhaps are those of the free that an attempt without answer may have landed: no surprise if the head reaches them.
+	perhaps map[string]bool
 	// content says that some of it may be named by manifest entries, so that the proof has to read manifests.
 	content bool
 }
@@ -33,7 +35,7 @@ func (l *leftovers) hold(f reach.File, why string) { l.held[f.Canonical()] = hel
 
 // endJob deletes the leftovers of one job that provably are in no snapshot of head, which was loaded after the job's fate logs were closed.
 func (s *step) endJob(ctx context.Context, head *lake.Table, e *jobEnd, sum *handoff.SweepSummary) error {
-	l := &leftovers{free: map[string]reach.File{}, held: map[string]heldFile{}}
+	l := &leftovers{free: map[string]reach.File{}, held: map[string]heldFile{}, perhaps: map[string]bool{}}
 	if err := s.sortOutputs(ctx, head, e, l); err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func (e *jobEnd) sortUnneeded(l *leftovers) error {
 	for _, location := range e.unneeded {
 		kind := reach.Data
 		switch {
-		case strings.HasSuffix(location, ".metadata.json"), strings.HasSuffix(location, ".metadata.json.gz"):
+		case isMetadataFile(location):
 			kind = reach.MetadataFile
 		case strings.HasSuffix(location, ".avro"):
 			kind = reach.Manifest
@@ -85,8 +87,8 @@ func (e *jobEnd) holding(location string) string {
 	return ""
 }
 
-// sortOutputs parts what the groups wrote. Free are the outputs that are in no attempt, or only in attempts that were definitely refused, of
-// batches whose state is known.
+// sortOutputs parts what the groups wrote. Free are the outputs that are in no attempt, or only in attempts that were definitely refused or are
+// over, of batches whose state is known.
 func (s *step) sortOutputs(ctx context.Context, head *lake.Table, e *jobEnd, l *leftovers) error {
 	unknown := make(map[int]string, len(e.logs))
 	anyUnknown := ""
@@ -107,6 +109,7 @@ func (s *step) sortOutputs(ctx context.Context, head *lake.Table, e *jobEnd, l *
 			continue
 		}
 		l.free[key] = o.file
+		l.perhaps[key] = slices.ContainsFunc(e.logs, func(log *fates) bool { return log.perhaps(o.file.Location) })
 	}
 	strays, err := s.strays(ctx, head, e)
 	for _, f := range strays {
@@ -214,7 +217,7 @@ func (s *step) unreachable(ctx context.Context, head *lake.Table, l *leftovers, 
 	for _, f := range all {
 		held, isHeld := l.held[f.Canonical()]
 		switch {
-		case g.reason(f) != "" && !isHeld && f.Kind != reach.MetadataFile:
+		case g.reason(f) != "" && !isHeld && f.Kind != reach.MetadataFile && !l.perhaps[f.Canonical()]:
 			s.log.WarnContext(ctx, "a file that was taken for a leftover is reachable", "location", f.Location)
 			sum.Keep(f.Location, g.reason(f))
 		case g.reason(f) != "":

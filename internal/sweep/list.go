@@ -3,6 +3,8 @@ package sweep
 import (
 	"context"
 	"errors"
+	"path"
+	"strings"
 
 	"firn/internal/contract"
 	"firn/internal/handoff"
@@ -46,4 +48,55 @@ func (s *step) listRange(ctx context.Context, item maintenance.SweepItem) (hando
 	var err error
 	result.Runs, err = sorter.Runs(ctx)
 	return result, err
+}
+
+// abortUploads gives up the incomplete multipart uploads under the swept folder that are older than the horizon. They are invisible to every
+// reader; only the age tells whether their writer is still at work.
+func (o *orphanSearch) abortUploads(ctx context.Context) (int64, error) {
+	return o.eachUpload(ctx, o.swept, func(u store.IncompleteUpload) (bool, error) {
+		f, err := reach.NewFile(u.Location, reach.Listed, -1, 0)
+		if err != nil {
+			return false, err
+		}
+		if u.StartedAt.UnixMilli() >= o.rules.OlderThanMS || u.StartedAt.UnixMilli() <= 0 || reach.Inside(f, o.others.nested) || o.inWork(f) {
+			return false, nil
+		}
+		f.ModifiedAtMS = u.StartedAt.UnixMilli()
+		return o.mayLand(f) == "", nil
+	})
+}
+
+// eachUpload aborts the incomplete uploads under a prefix that want asks for, and counts them. In a dry run it only counts.
+func (s *step) eachUpload(ctx context.Context, prefix string, want func(store.IncompleteUpload) (bool, error)) (int64, error) {
+	var found []store.IncompleteUpload
+	for u, err := range s.st.Uploads(ctx, prefix) {
+		if err != nil {
+			return 0, err
+		}
+		yes, err := want(u)
+		if err != nil {
+			return 0, err
+		}
+		if yes {
+			found = append(found, u)
+		}
+	}
+	if s.index.DryRun {
+		return int64(len(found)), nil
+	}
+	aborted := int64(0)
+	for _, u := range found {
+		if err := s.st.AbortUpload(ctx, u); err != nil {
+			s.log.WarnContext(ctx, "an incomplete upload stays", "location", u.Location, "error", err.Error())
+			continue
+		}
+		s.log.InfoContext(ctx, "an incomplete upload was given up", "location", u.Location, "started_at", u.StartedAt.UTC().String())
+		aborted++
+	}
+	return aborted, nil
+}
+
+// ofRun reports whether an object's name holds the run's ID.
+func (s *step) ofRun(location string) bool {
+	return strings.Contains(path.Base(location), string(s.in.Run.RunID))
 }

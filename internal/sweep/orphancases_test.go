@@ -11,7 +11,6 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
-	"firn/internal/contract"
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -344,28 +343,46 @@ func TestA07StaleRoot(t *testing.T) {
 	}
 }
 
-// A08: files of runs of ours that are still known are not candidates below the default horizon, even when the caller asks for less.
+// A08: files of runs of ours are not candidates below the default horizon, even when the caller asks for less: data files, manifests and lists, of
+// runs that this work location knows and of others.
 func TestA08OwnOpenRuns(t *testing.T) {
 	t.Parallel()
 	r, _ := simple(t)
-	open := maintenance.NewRunID("other", 7, 1)
-	unknown := maintenance.NewRunID("other", 8, 1)
-	r.must(r.world.Store.Put(context.Background(), store.Join(workLocation, contract.WorkPrefix, string(open), "rewrite_data_files/index.json"),
-		[]byte("{}"), store.WriteOptions{}))
-	for _, id := range []maintenance.RunID{open, unknown} {
-		r.put(fmt.Sprintf("s3://world/db/t/data/00000-%s-1-a.parquet", id), 2)
-		r.put(fmt.Sprintf("s3://world/db/t/data/00001-%s-1-a.parquet", id), 4)
+	var old []string
+	for _, id := range []maintenance.RunID{r.run.RunID, maintenance.NewRunID("other", 8, 1)} {
+		for _, name := range []string{"data/00000-%s-1-a.parquet", "metadata/%s-0f3e5c9e-m0.avro", "metadata/snap-77-1-%s-0f3e5c9e.avro"} {
+			r.put("s3://world/db/t/"+fmt.Sprintf(name, id), 2)
+			old = append(old, "s3://world/db/t/"+fmt.Sprintf(strings.Replace(name, "-", "-old-", 1), id))
+			r.put(old[len(old)-1], 4)
+		}
 	}
 	r.put("s3://world/db/t/data/young.parquet", 1.0/24)
 	before := r.objects("")
 	args := map[string]string{"older_than": r.now.Add(-26 * time.Hour).UTC().Format("2006-01-02 15:04:05")}
 	s := r.orphans(args)
-	r.gone(before,
-		fmt.Sprintf("s3://world/db/t/data/00001-%s-1-a.parquet", open),
-		fmt.Sprintf("s3://world/db/t/data/00000-%s-1-a.parquet", unknown),
-		fmt.Sprintf("s3://world/db/t/data/00001-%s-1-a.parquet", unknown))
-	if s.KeptCount != 1 || s.OldestAgeHours != 96 || s.YoungestAgeHours != 48 {
+	r.gone(before, old...)
+	if s.KeptCount != 6 || s.OldestAgeHours != 96 || s.YoungestAgeHours != 96 {
 		t.Errorf("summary %+v", s)
+	}
+}
+
+// A08, the metadata file itself: one that was written after the table's last commit may be what a slow catalog is about to point to. An older one lost.
+func TestA08MetadataFileOfALateCommit(t *testing.T) {
+	t.Parallel()
+	r, tbl := simple(t)
+	late, lost := "s3://world/db/t/metadata/00099-late.metadata.json", "s3://world/db/t/metadata/00099-lost.metadata.json"
+	r.now = r.world.Clock.Now().Add(36 * time.Hour)
+	for _, l := range r.objects("") {
+		r.age(l, 2)
+	}
+	r.put(late, 1.4)
+	r.put(lost, 1.6)
+	before := r.objects("")
+	args := map[string]string{"older_than": r.now.Add(-26 * time.Hour).UTC().Format("2006-01-02 15:04:05")}
+	s := r.orphans(args)
+	r.gone(before, lost)
+	if s.KeptCount != 1 || s.Kept[0].Location != late || !strings.Contains(s.Kept[0].Reason, "last commit") {
+		t.Errorf("kept %v of head at %d", s.Kept, tbl.State().Metadata.LastUpdatedMillis())
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,6 @@ type orphanSearch struct {
 	swept  string
 	rules  decide.OrphansOptions
 	others neighbours
-	runs   *openRuns
 	// mismatched are the listed files that differ from reachable ones in scheme or authority only.
 	mismatched decide.MismatchedError
 	// ages are the oldest and youngest time of modification among the candidates.
@@ -141,7 +141,6 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 			return refusef("the listed prefix %q lies outside of %s", p, o.swept)
 		}
 	}
-	o.runs = &openRuns{step: o.step, seen: map[string]bool{}}
 	o.others, err = o.neighbours(ctx, o.head, o.swept)
 	return err
 }
@@ -243,11 +242,9 @@ func (o *orphanSearch) judge(ctx context.Context, c *candidates, m reach.Match) 
 		return nil
 	case decide.Orphan:
 	}
-	if open, err := o.runs.protects(ctx, m.File, o.index.PlannedAtMS); err != nil || open != "" {
-		if open != "" {
-			c.summary.Keep(m.Location, open)
-		}
-		return err
+	if why := o.mayLand(m.File); why != "" {
+		c.summary.Keep(m.Location, why)
+		return nil
 	}
 	if c.summary.Candidates == 0 {
 		o.ages = [2]int64{m.ModifiedAtMS, m.ModifiedAtMS}
@@ -260,4 +257,41 @@ func (o *orphanSearch) judge(ctx context.Context, c *candidates, m reach.Match) 
 func (o *orphanSearch) inWork(f reach.File) bool {
 	work, err := reach.Folder(o.deps.WorkLocation)
 	return err != nil || reach.Inside(f, []string{work})
+}
+
+// headSlack is by how much the clocks of a table's writers and of its store may differ.
+const headSlack = 10 * time.Minute
+
+// mayLand says why a file must stay although nothing reaches it: an attempt whose commit may still land may have written it. That is so for a file
+// younger than the default horizon
+//   - whose name carries the ID of a run of ours, wherever that ran: another work location than this one may hold its fate log;
+//   - that is a metadata file written after the head: whoever wrote it, it asserts the head, and may be what a slow catalog is about to point to.
+func (o *orphanSearch) mayLand(f reach.File) string {
+	if f.ModifiedAtMS < o.index.PlannedAtMS-decide.DefaultOrphanAge.Milliseconds() {
+		return ""
+	}
+	name := path.Base(f.Path())
+	for _, id := range runIDs(name) {
+		return "run " + id + " wrote it, which may not be settled"
+	}
+	if isMetadataFile(name) && f.ModifiedAtMS > o.head.Metadata.LastUpdatedMillis()-headSlack.Milliseconds() {
+		return "it was written after the table's last commit: an attempt at the next one may still land"
+	}
+	return ""
+}
+
+// isMetadataFile tells metadata files by their names.
+func isMetadataFile(location string) bool {
+	return strings.HasSuffix(location, ".metadata.json") || strings.HasSuffix(location, ".metadata.json.gz")
+}
+
+// runIDs finds the run IDs in a file name: parts of it that could be one.
+func runIDs(name string) []string {
+	var ids []string
+	for _, part := range strings.FieldsFunc(name, func(c rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz234567", c) }) {
+		if maintenance.RunID(part).Validate() == nil {
+			ids = append(ids, part)
+		}
+	}
+	return ids
 }

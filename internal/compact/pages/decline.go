@@ -62,6 +62,9 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 	}
 	r.maxDef = r.inputs[0].shape.maxDef
 	r.template.root.adopt(r.inputs[0].shape.repetitions)
+	if err := r.acceptCodecs(); err != nil {
+		return nil, err
+	}
 	return r, r.acceptPages()
 }
 
@@ -74,8 +77,6 @@ func acceptJob(job engine.Job) error {
 		return decline("row lineage is written")
 	case job.Sorted:
 		return decline("the table has a sort order")
-	case len(job.Writer.Bloom) > 0:
-		return decline("the table asks for bloom filters")
 	case !encoding.Codec(job.Writer.Codec).Supported(), encoding.Codec(job.Writer.Codec) == encoding.Brotli:
 		// arrow-go, which reads outputs back, cannot read brotli pages without values.
 		return decline("codec %s", encoding.Codec(job.Writer.Codec))
@@ -106,6 +107,9 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); codec != encoding.Codec(r.job.Writer.Codec) {
 		return decline("column %s is compressed with %s, the table wants %s", path, codec, encoding.Codec(r.job.Writer.Codec))
 	}
+	if _, wanted := r.job.Writer.Bloom[leaf]; wanted {
+		return decline("the table asks for a bloom filter of column %s", path)
+	}
 	if m.HasBloom() {
 		return decline("column %s has a bloom filter", path)
 	}
@@ -126,6 +130,23 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	return nil
 }
 
+// acceptCodecs wants one codec in all row groups: some readers take a column's codec from the first row group of a file.
+func (r *rewrite) acceptCodecs() error {
+	codec := int64(mixed)
+	for _, in := range r.inputs {
+		for i := range in.groups {
+			g := &in.groups[i]
+			if codec == mixed {
+				codec = g.codec
+			}
+			if g.codec != codec {
+				return decline("row groups of %s and of %s", encoding.Codec(codec), encoding.Codec(g.codec))
+			}
+		}
+	}
+	return nil
+}
+
 // acceptPages wants rows, and most bytes in pages that are worth to be kept.
 func (r *rewrite) acceptPages() error {
 	var all, full, rows int64
@@ -135,7 +156,7 @@ func (r *rewrite) acceptPages() error {
 			for i := range g.chunks {
 				c := &g.chunks[i]
 				all += c.length
-				if c.pages == 0 || g.rows/c.pages >= r.limits.FullPageRows || c.length/c.pages >= r.limits.FullPageBytes {
+				if g.kept != nil || c.pages == 0 || g.rows/c.pages >= r.limits.FullPageRows || c.length/c.pages >= r.limits.FullPageBytes {
 					full += c.length
 				}
 			}

@@ -70,6 +70,28 @@ func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher
 	return f
 }
 
+// newStream lays out the requests for a row group that is copied as it is: its chunks one after the other, long ones in pieces.
+func (r *rewrite) newStream(ctx context.Context, s rowGroupOf) *fetcher {
+	f := &fetcher{engine: r.Engine, chunks: make([][]part, len(s.chunks)), memory: semaphore.NewWeighted(r.limits.HeldBytes)}
+	most := max(r.limits.HeldBytes/4, 1<<10)
+	var last *fetched
+	for i := range s.chunks {
+		from, end := s.chunks[i].offset, s.chunks[i].offset+s.chunks[i].length
+		for from < end {
+			n := min(end-from, most)
+			if last != nil && last.length+n > most {
+				last = nil
+			}
+			p := f.place(last, s.in, from, n)
+			f.chunks[i], last = append(f.chunks[i], p), f.reads[p.read]
+			from += n
+		}
+	}
+	ctx, f.cancel = context.WithCancel(ctx)
+	f.start(ctx)
+	return f
+}
+
 func bytesOf(sources []rowGroupOf, leaf int) (n int64) {
 	for _, s := range sources {
 		n += s.chunks[leaf].length

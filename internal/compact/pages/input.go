@@ -15,8 +15,9 @@ import (
 const (
 	// tailBytes is what the first request fetches from a file's end: nearly every footer and page index fits.
 	tailBytes = 128 << 10
-	// indexBytes is the most of a file's page index that is read; beyond, the output has none for its columns.
-	indexBytes = 1 << 20
+	// indexBytes is the most of a file's page index that is read; beyond, the output has none for its columns. keptIndexBytes bounds what all
+	// inputs together keep in memory; beyond, a page index is read again when it is needed.
+	indexBytes, keptIndexBytes = 4 << 20, 8 << 20
 )
 
 // input is a data file of the group: what its footer says of the table's columns, without the footer.
@@ -27,15 +28,30 @@ type input struct {
 	whole  []byte
 	groups []group
 	shape  shape
-	// pageIndex holds column and offset indexes, from offset pageIndexAt on.
-	pageIndex   []byte
-	pageIndexAt int64
+	// indexSpan is where column and offset indexes are; pageIndex holds them while they are in memory, for good if indexKept.
+	indexSpan span
+	pageIndex []byte
+	indexKept bool
 }
 
 // group is a row group; chunks are in the order of the table's leaves.
 type group struct {
 	rows   int64
 	chunks []chunk
+	// codec is that of all chunks; mixed if there are several.
+	codec int64
+	// kept is the footer of a row group that is copied as a whole, with the chunks of the table's leaves; else nil.
+	kept []byte
+}
+
+// mixed is no codec.
+const mixed = -1
+
+func (g *group) bytes() (n int64) {
+	for i := range g.chunks {
+		n += g.chunks[i].length
+	}
+	return n
 }
 
 // chunk is what is known of a column chunk. Offsets are in the file.
@@ -52,6 +68,8 @@ type chunk struct {
 	// trusted says that bounds of its pages may be used.
 	trusted                  bool
 	columnIndex, offsetIndex span
+	// bloom is where a bloom filter is; its length is 0 when the footer does not say it.
+	bloom span
 }
 
 type span struct{ offset, length int64 }
@@ -94,6 +112,11 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 	if err := in.describe(r, f, size-footer.TrailerBytes-length); err != nil {
 		return err
 	}
+	in.findIndex()
+	if in.indexSpan.length == 0 || r.heldIndexes.Add(in.indexSpan.length) > keptIndexBytes {
+		return nil
+	}
+	in.indexKept = true
 	return in.readIndex(ctx, r.store, tail)
 }
 
@@ -145,14 +168,23 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 			if chunks[c].Encrypted() {
 				return in.unreadable(footer.ErrEncrypted)
 			}
-			if err := r.acceptChunk(leaf, chunks[c]); err != nil {
-				return err
-			}
 			ch, err := newChunk(chunks[c], trust[leaf], end)
 			if err != nil {
 				return in.unreadable(fmt.Errorf("row group %d, column %s: %w", n, r.job.Target.Layout.Leaves[leaf].Path, err))
 			}
 			own.chunks = append(own.chunks, ch)
+			if codec := chunks[c].Metadata().IntOr(footer.ColumnCodec, mixed); leaf == 0 {
+				own.codec = codec
+			} else if codec != own.codec {
+				own.codec = mixed
+			}
+		}
+		if r.keep(in, &own, g); own.kept == nil {
+			for leaf, c := range columns {
+				if err := r.acceptChunk(leaf, chunks[c]); err != nil {
+					return err
+				}
+			}
 		}
 		rows += own.rows
 		in.groups = append(in.groups, own)
@@ -181,12 +213,16 @@ func newChunk(c footer.Chunk, trust bool, end int64) (chunk, error) {
 	if trust {
 		out.min, out.max = bounds(s)
 	}
+	out.bloom.offset, out.bloom.length = m.Bloom()
 	out.columnIndex = span{c.IntOr(footer.ChunkColumnIndex, 0), c.IntOr(footer.ChunkColumnIndexLength, 0)}
 	out.offsetIndex = span{c.IntOr(footer.ChunkOffsetIndex, 0), c.IntOr(footer.ChunkOffsetIndexLength, 0)}
 	for _, s := range []*span{&out.columnIndex, &out.offsetIndex} {
 		if s.offset < 0 || s.length <= 0 || s.offset > end-s.length {
 			*s = span{} // A page index out of place is no page index.
 		}
+	}
+	if out.bloom.offset < int64(len(footer.Magic)) || out.bloom.offset > end-out.bloom.length {
+		out.bloom = span{}
 	}
 	return out, nil
 }
@@ -216,8 +252,8 @@ func trusted(leaf *layout.Leaf, f footer.File, column int) bool {
 	return true
 }
 
-// readIndex keeps the part of the file that holds page indexes; tail is what was read of the file's end.
-func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) error {
+// findIndex finds the part of the file that holds page indexes.
+func (in *input) findIndex() {
 	first, last := in.FileSizeBytes(), int64(0)
 	for i := range in.groups {
 		for j := range in.groups[i].chunks {
@@ -229,23 +265,28 @@ func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) er
 			}
 		}
 	}
-	if first >= last || last-first > indexBytes {
+	if first < last && last-first <= indexBytes {
+		in.indexSpan = span{first, last - first}
+	}
+}
+
+// readIndex puts the page indexes into memory; tail is what was read of the file's end.
+func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) error {
+	if in.pageIndex != nil || in.indexSpan.length == 0 {
 		return nil
 	}
-	begin := in.FileSizeBytes() - int64(len(tail))
-	in.pageIndexAt = first
-	if first >= begin {
-		in.pageIndex = append([]byte{}, tail[first-begin:last-begin]...)
+	if at := in.indexSpan.offset - in.FileSizeBytes() + int64(len(tail)); at >= 0 {
+		in.pageIndex = append([]byte{}, tail[at:at+in.indexSpan.length]...)
 		return nil
 	}
-	data, err := in.fetch(ctx, st, first, last-first)
+	data, err := in.fetch(ctx, st, in.indexSpan.offset, in.indexSpan.length)
 	in.pageIndex = data
 	return err
 }
 
 // indexOf returns the bytes of a page index, nil when there are none.
 func (in *input) indexOf(s span) []byte {
-	at := s.offset - in.pageIndexAt
+	at := s.offset - in.indexSpan.offset
 	if s.length == 0 || at < 0 || at > int64(len(in.pageIndex))-s.length {
 		return nil
 	}

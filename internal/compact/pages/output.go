@@ -2,10 +2,13 @@ package pages
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/apache/iceberg-go"
+	"golang.org/x/sync/errgroup"
 
 	"firn/internal/compact/engine"
 	"firn/internal/handoff"
@@ -24,24 +27,27 @@ type rowGroupOf struct {
 	first  int64
 }
 
-func (s rowGroupOf) bytes() (n int64) {
-	for i := range s.chunks {
-		n += s.chunks[i].length
-	}
-	return n
-}
-
-// sources lists the row groups that have rows, in the order of the inputs.
+// sources lists the row groups that have rows, in the order of the inputs; those that are copied as they are come first, so that none of the others
+// is left alone between them.
 func (r *rewrite) sources() (out []rowGroupOf) {
 	for _, in := range r.inputs {
 		var first int64
 		for i := range in.groups {
 			if g := &in.groups[i]; g.rows > 0 {
 				out = append(out, rowGroupOf{in: in, group: g, number: i, first: first})
-				first += g.rows
 			}
+			first += in.groups[i].rows
 		}
 	}
+	slices.SortStableFunc(out, func(a, b rowGroupOf) int {
+		switch {
+		case (a.kept != nil) == (b.kept != nil):
+			return 0
+		case a.kept != nil:
+			return -1
+		}
+		return 1
+	})
 	return out
 }
 
@@ -62,8 +68,11 @@ func (r *rewrite) next(rest []rowGroupOf, size int64) int {
 	}
 	var sum int64
 	for n := range rest {
+		if rest[n].kept != nil && n > 0 {
+			return n
+		}
 		sum += rest[n].bytes()
-		if sum <= target+target/10 {
+		if sum <= target+target/10 && rest[n].kept == nil {
 			continue
 		}
 		if n > 0 || (begun && limit > 0 && size+sum > limit+limit/10) {
@@ -73,6 +82,9 @@ func (r *rewrite) next(rest []rowGroupOf, size int64) int {
 	}
 	return len(rest)
 }
+
+// indexes are the page indexes of a column chunk of an output; nil when it has none.
+type indexes struct{ column, offset []byte }
 
 // output is one data file being written.
 type output struct {
@@ -84,7 +96,7 @@ type output struct {
 	rows     int64
 	sources  []rowGroupOf
 	groups   []footer.Value
-	columns  [][]*columnWriter
+	indexes  [][]indexes
 	sizes    []int64
 	splits   []int64
 }
@@ -120,11 +132,18 @@ func (o *output) write(b []byte) error {
 
 // rowGroup copies row groups of inputs into one of the output, column after column.
 func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf) error {
+	if err := r.loadIndexes(ctx, sources); err != nil {
+		return err
+	}
+	defer dropIndexes(sources)
+	if sources[0].kept != nil {
+		return r.concat(ctx, o, sources[0])
+	}
 	f := r.newFetcher(ctx, sources)
 	defer f.close()
 	o.splits = append(o.splits, o.size)
 	start := o.size
-	var columns []*columnWriter
+	made := make([]indexes, len(r.proof))
 	var chunks []footer.Value
 	var raw, rows int64
 	for leaf := range r.proof {
@@ -135,7 +154,7 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 		if err := c.copy(ctx, f, sources); err != nil {
 			return err
 		}
-		columns = append(columns, c)
+		made[leaf] = indexes{column: encode(c.columnIndex()), offset: encode(c.offsetIndex())}
 		chunks = append(chunks, footer.RecordValue(c.chunk(r.template.paths[leaf])))
 		o.sizes[leaf] += o.size - c.start
 		raw += c.raw
@@ -144,7 +163,7 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 		r.place(s, o)
 		rows += s.rows
 	}
-	o.columns = append(o.columns, columns)
+	o.indexes = append(o.indexes, made)
 	g := &footer.Struct{}
 	g.Put(footer.GroupColumns, footer.ListValue(footer.Record, chunks))
 	g.Put(footer.GroupBytes, footer.Int64Value(raw))
@@ -156,13 +175,45 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 	return nil
 }
 
+// loadIndexes reads the page indexes that are not kept in memory.
+func (r *rewrite) loadIndexes(ctx context.Context, sources []rowGroupOf) error {
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(r.limits.FetchConcurrency)
+	var last *input
+	for _, s := range sources {
+		if s.in != last {
+			readers.Go(func() error { return s.in.readIndex(ctx, r.store, nil) })
+		}
+		last = s.in
+	}
+	return readers.Wait()
+}
+
+func dropIndexes(sources []rowGroupOf) {
+	for _, s := range sources {
+		if !s.in.indexKept {
+			s.in.pageIndex = nil
+		}
+	}
+}
+
+func encode(s *footer.Struct) []byte {
+	if s == nil {
+		return nil
+	}
+	return footer.Append(nil, s)
+}
+
 // place records where the rows of a row group went.
 func (r *rewrite) place(s rowGroupOf, o *output) {
 	m := &r.maps[s.in.index]
-	if n := len(m.Ranges); n > 0 && m.Ranges[n-1].Output == o.index {
-		m.Ranges[n-1].Count += s.rows
+	at, _ := slices.BinarySearchFunc(m.Ranges, s.first, func(r handoff.RowRange, first int64) int { return cmp.Compare(r.First, first) })
+	to := handoff.RowRange{First: s.first, Count: s.rows, Output: o.index, Offset: o.rows}
+	if at > 0 && m.Ranges[at-1].Output == to.Output && m.Ranges[at-1].First+m.Ranges[at-1].Count == to.First &&
+		m.Ranges[at-1].Offset+m.Ranges[at-1].Count == to.Offset {
+		m.Ranges[at-1].Count += s.rows
 	} else {
-		m.Ranges = append(m.Ranges, handoff.RowRange{First: s.first, Count: s.rows, Output: o.index, Offset: o.rows})
+		m.Ranges = slices.Insert(m.Ranges, at, to)
 	}
 	o.rows += s.rows
 	o.sources = append(o.sources, s)
@@ -194,25 +245,24 @@ func (r *rewrite) finish(ctx context.Context, o *output) error {
 }
 
 func (o *output) writeFooter(t *template) error {
-	put := func(s *footer.Struct, chunk *footer.Struct, at, length int16) error {
-		if s == nil {
+	put := func(data []byte, chunk *footer.Struct, at, length int16) error {
+		if data == nil {
 			return nil
 		}
-		data := footer.Append(nil, s)
 		chunk.Put(at, footer.Int64Value(o.size))
 		chunk.Put(length, footer.Int32Value(int64(len(data))))
 		return o.write(data)
 	}
-	for i, columns := range o.columns {
-		for j, c := range columns {
-			if err := put(c.columnIndex(), o.chunk(i, j), footer.ChunkColumnIndex, footer.ChunkColumnIndexLength); err != nil {
+	for i, columns := range o.indexes {
+		for j := range columns {
+			if err := put(columns[j].column, o.chunk(i, j), footer.ChunkColumnIndex, footer.ChunkColumnIndexLength); err != nil {
 				return err
 			}
 		}
 	}
-	for i, columns := range o.columns {
-		for j, c := range columns {
-			if err := put(c.offsetIndex(), o.chunk(i, j), footer.ChunkOffsetIndex, footer.ChunkOffsetIndexLength); err != nil {
+	for i, columns := range o.indexes {
+		for j := range columns {
+			if err := put(columns[j].offset, o.chunk(i, j), footer.ChunkOffsetIndex, footer.ChunkOffsetIndexLength); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/apache/iceberg-go"
 
@@ -81,6 +82,8 @@ type rewrite struct {
 	paths   []string
 	outputs []iceberg.DataFile
 	proof   []tally
+	// heldIndexes counts the bytes of page indexes in memory, or wanted there.
+	heldIndexes atomic.Int64
 }
 
 // Rewrite implements engine.Engine.

@@ -77,6 +77,7 @@ const (
 	GroupColumns         = 1
 	GroupBytes           = 2
 	GroupRows            = 3
+	GroupSorting         = 4
 	GroupFileOffset      = 5
 	GroupCompressedBytes = 6
 	GroupOrdinal         = 7
@@ -131,6 +132,7 @@ const (
 	ColumnBytes           = 6
 	ColumnCompressedBytes = 7
 	ColumnDataPage        = 9
+	ColumnIndexPage       = 10
 	ColumnDictionaryPage  = 11
 	ColumnStatistics      = 12
 	ColumnEncodingStats   = 13
@@ -185,6 +187,8 @@ type Statistics struct{ *Struct }
 
 // Fields of Statistics.
 const (
+	StatOldMax   = 1
+	StatOldMin   = 2
 	StatNulls    = 3
 	StatMax      = 5
 	StatMin      = 6

@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"syscall"
@@ -10,11 +11,13 @@ import (
 
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
+	"github.com/apache/iceberg-go"
 
 	"firn/internal/compact/arrow"
 	"firn/internal/compact/engine"
 	"firn/internal/compact/pages"
 	"firn/internal/parquet/column"
+	"firn/internal/store"
 )
 
 // BenchmarkEngines merges the same 16 files of about 4 MB with the page engine and with the arrow engine and reports input megabytes a second of
@@ -70,4 +73,59 @@ func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkBigRowGroups copies files whose row groups are big already, beside a plain copy of the same bytes, on the local disk.
+func BenchmarkBigRowGroups(b *testing.B) {
+	w := newWorld(b, schema(), map[string]string{"write.parquet.row-group-size-bytes": "16000000"})
+	data := encode(b, w.layout, [][]column.Batch{generate(w.layout, rand.New(rand.NewPCG(1, 2)), 200_000, 1)},
+		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithPageIndexEnabled(true))
+	const files = 16
+	ctx, st := context.Background(), store.NewLocal()
+	w.job.Location = b.TempDir()
+	for n := range files {
+		at := store.Join(w.job.Location, fmt.Sprint("in-", n))
+		must(b, st.Put(ctx, at, data, store.WriteOptions{}))
+		f, err := iceberg.NewDataFileBuilder(w.job.Spec, iceberg.EntryContentData, at, iceberg.ParquetFile, nil, nil, nil, 200_000, int64(len(data)))
+		must(b, err)
+		w.job.Inputs = append(w.job.Inputs, engine.Input{DataFile: f.Build()})
+	}
+	log := slog.New(slog.DiscardHandler)
+	for name, copy := range map[string]func(job engine.Job) error{
+		"pages": func(job engine.Job) error {
+			_, err := pages.New(st, log, pages.Limits{}, nil).Rewrite(ctx, job)
+			return err
+		},
+		"copy": func(job engine.Job) error { return plainCopy(ctx, st, job) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			before := cpu(b)
+			for b.Loop() {
+				job := w.job
+				job.Attempt = name + time.Now().String()
+				must(b, copy(job))
+			}
+			b.ReportMetric(float64(len(data))*files*float64(b.N)/1e6/(cpu(b)-before).Seconds(), "MB/cpu-s")
+		})
+	}
+}
+
+func plainCopy(ctx context.Context, st store.ReadWriter, job engine.Job) error {
+	up, err := st.Create(ctx, store.Join(job.Location, job.Attempt), store.WriteOptions{})
+	if err != nil {
+		return err
+	}
+	for _, in := range job.Inputs {
+		const part = 8 << 20
+		for at := int64(0); at < in.FileSizeBytes(); at += part {
+			piece, err := st.GetRange(ctx, in.FilePath(), at, min(part, in.FileSizeBytes()-at))
+			if err != nil {
+				return err
+			}
+			if _, err := up.Write(piece); err != nil {
+				return err
+			}
+		}
+	}
+	return up.Commit(ctx)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"firn/internal/commit"
+	"firn/internal/commit/properties"
 	"firn/internal/edge"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
@@ -57,9 +58,9 @@ func (c *sqlCommand) statement(a *app, s sparksql.Statement) error {
 		for _, p := range s.Properties {
 			set[p.Key] = p.Value
 		}
-		return c.alter(a, s.Table, commit.PropertyChange{Set: set})
+		return c.alter(a, s.Table, properties.Change{Set: set})
 	case *sparksql.UnsetProperties:
-		return c.alter(a, s.Table, commit.PropertyChange{Unset: s.Keys, IfExists: s.IfExists})
+		return c.alter(a, s.Table, properties.Change{Unset: s.Keys, IfExists: s.IfExists})
 	}
 	return &usageError{fmt.Errorf("run statement %q: unknown kind", s.Source())}
 }
@@ -97,7 +98,7 @@ func (a *app) sqlTable(catalog string, parts []string) (maintenance.TableID, err
 }
 
 // alter changes table properties in a commit of its own.
-func (c *sqlCommand) alter(a *app, parts []string, change commit.PropertyChange) error {
+func (c *sqlCommand) alter(a *app, parts []string, change properties.Change) error {
 	if err := policy.CheckProperties(change.Set); err != nil {
 		return &usageError{err}
 	}
@@ -113,7 +114,7 @@ func (c *sqlCommand) alter(a *app, parts []string, change commit.PropertyChange)
 	if err != nil {
 		return err
 	}
-	if err := commit.ChangeProperties(a.ctx, port, id, change); err != nil {
+	if err := properties.Commit(a.ctx, port, id, change); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -1,4 +1,5 @@
-package commit
+// Package properties commits changes of table properties, and upgrades of the format version. Such a commit makes no snapshot.
+package properties
 
 import (
 	"context"
@@ -11,6 +12,7 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
+	"firn/internal/commit"
 	"firn/internal/contract"
 	"firn/internal/lake/catalogs"
 	"firn/internal/lake/committer"
@@ -20,8 +22,8 @@ import (
 // propertyAttempts bounds the attempts to change properties beside other writers.
 const propertyAttempts = 10
 
-// PropertyChange is what ALTER TABLE ... SET or UNSET TBLPROPERTIES asks for.
-type PropertyChange struct {
+// Change is what ALTER TABLE ... SET or UNSET TBLPROPERTIES asks for.
+type Change struct {
 	Set   map[string]string
 	Unset []string
 	// IfExists tolerates keys of Unset that the table does not have.
@@ -53,9 +55,9 @@ func upgradeOf(have int, text string) ([]table.Update, error) {
 	return []table.Update{table.NewUpgradeFormatVersionUpdate(want)}, nil
 }
 
-// ChangeProperties sets and removes table properties in one commit of their own. It makes no snapshot. A conflict is tried again on fresh
+// Commit sets and removes table properties in one commit of their own. It makes no snapshot. A conflict is tried again on fresh
 // metadata; catalogs.ErrRefused and unknown states end the call.
-func ChangeProperties(ctx context.Context, port Port, id maintenance.TableID, change PropertyChange) error {
+func Commit(ctx context.Context, port commit.Port, id maintenance.TableID, change Change) error {
 	for key := range change.Set {
 		if slices.Contains(reserved(), key) {
 			return maintenance.Named(contract.ErrorRefused, fmt.Errorf("set property %s of table %s: the key is reserved", key, id))
@@ -70,7 +72,7 @@ func ChangeProperties(ctx context.Context, port Port, id maintenance.TableID, ch
 	return err
 }
 
-func changeOnce(ctx context.Context, port Port, id maintenance.TableID, change PropertyChange) error {
+func changeOnce(ctx context.Context, port commit.Port, id maintenance.TableID, change Change) error {
 	head, err := port.Committer.Head(ctx, id)
 	if err != nil {
 		return err

@@ -32,6 +32,9 @@ type group struct {
 	handoff.Group
 	// inputs are the replaced files as entries of T0, with statistics.
 	inputs []lake.Entry
+	// deletes are the delete files of Group.Deletes, rowMap is the location of the row map.
+	deletes []lake.Entry
+	rowMap  string
 	// outputs are the new files; sequence is their explicit data sequence number, nil when they inherit the new snapshot's.
 	outputs  []produce.Addition
 	sequence *int64
@@ -140,8 +143,21 @@ func (g *group) check(b *batch, r handoff.GroupResult, startingSequence bool) *v
 		if e.File.ContentType() != iceberg.EntryContentData {
 			return refused("input %s is no data file", in.Path)
 		}
+		for _, at := range in.Deletes {
+			if at < 0 || at >= len(g.Deletes) {
+				return refused("the plan names delete file %d of %d", at, len(g.Deletes))
+			}
+		}
 		g.inputs = append(g.inputs, e)
 	}
+	for _, d := range g.Deletes {
+		e, err := b.words.entry(d)
+		if err != nil {
+			return refused("%v", err)
+		}
+		g.deletes = append(g.deletes, e)
+	}
+	g.rowMap = r.RowMap
 	for _, out := range r.Outputs {
 		e, err := b.words.entry(out)
 		switch {

@@ -39,6 +39,10 @@ type fixture struct {
 	pinned handoff.Pinned
 	t0     *lake.Table
 	waits  []time.Duration
+	// outputRows cuts a group's outputs; 0 means one output.
+	outputRows int64
+	// noRowMap leaves the row map out.
+	noRowMap bool
 }
 
 const workLocation = "mem://work/firn"
@@ -200,26 +204,52 @@ func (x *fixture) compactGroupInto(i int, partition map[int]any) {
 func (x *fixture) compactTo(i int, partition map[int]any, edit func(*handoff.GroupResult)) {
 	x.t.Helper()
 	g := x.groups[i]
-	paths := map[string]bool{}
 	r := handoff.GroupResult{V: 1, Run: x.run, Job: g.Job, Index: i, Attempt: "a", Outcome: maintenance.Committed}
 	e := x.entries(x.pinned.SnapshotID)
 	for _, in := range g.Inputs {
-		paths[in.Path] = true
 		r.Proof.RowsIn += e[in.Path].File.Count()
 		if partition == nil {
 			partition = e[in.Path].File.Partition()
 		}
 	}
-	batches := x.read(x.t0, func(path string) bool { return paths[path] })
 	rows := int64(0)
-	for _, b := range batches {
-		rows += b.NumRows()
+	m := handoff.RowMap{V: 1}
+	var pieces [][]arrow.RecordBatch
+	for _, in := range g.Inputs {
+		kept := x.readFile(x.t0, in.Path, true)
+		source := handoff.SourceRowMap{Path: in.Path}
+		for _, at := range positionsOf(x.texts(x.readFile(x.t0, in.Path, false)), x.texts(kept)) {
+			output, offset := 0, rows+int64(len(source.Ranges))
+			if x.outputRows > 0 {
+				output, offset = int(offset/x.outputRows), offset%x.outputRows
+			}
+			source.Ranges = append(source.Ranges, handoff.RowRange{First: at, Count: 1, Output: output, Offset: offset})
+		}
+		m.Sources = append(m.Sources, source)
+		for _, b := range kept {
+			for b.NumRows() > 0 {
+				n := b.NumRows()
+				at := 0
+				if x.outputRows > 0 {
+					n, at = min(n, x.outputRows-rows%x.outputRows), int(rows/x.outputRows)
+				}
+				if at == len(pieces) {
+					pieces = append(pieces, nil)
+				}
+				pieces[at] = append(pieces[at], b.NewSlice(0, n))
+				b, rows = b.NewSlice(n, b.NumRows()), rows+n
+			}
+		}
 	}
-	if rows > 0 {
-		e := x.writeOutput(g, batches, partition, fmt.Sprintf("%s-g%d-a.parquet", x.run.RunID, i))
-		r.Outputs = append(r.Outputs, e)
+	for n, batches := range pieces {
+		e := x.writeOutput(g, batches, partition, fmt.Sprintf("%s-g%d-a-%d.parquet", x.run.RunID, i, n))
+		r.Outputs, m.Outputs = append(r.Outputs, e), append(m.Outputs, e.Path)
 	}
 	r.Proof.RowsOut, r.Proof.RowsDeleted = rows, r.Proof.RowsIn-rows
+	if !x.noRowMap {
+		r.RowMap = x.work.RowMap(g.Job, i, "a")
+		x.put(r.RowMap, &m)
+	}
 	if edit != nil {
 		edit(&r)
 	}
@@ -341,7 +371,46 @@ func (x *fixture) texts(batches []arrow.RecordBatch) []string {
 	return out
 }
 
+// positionsOf finds where the kept rows, in their order, stand among all rows of a file.
+func positionsOf(all, kept []string) []int64 {
+	var out []int64
+	for at := 0; len(kept) > 0; at++ {
+		if all[at] == kept[0] {
+			out, kept = append(out, int64(at)), kept[1:]
+		}
+	}
+	return out
+}
+
 func (x *fixture) read(state *lake.Table, wanted func(path string) bool) []arrow.RecordBatch {
+	x.t.Helper()
+	return x.readTasks(state, func(tasks []table.FileScanTask) []table.FileScanTask {
+		if wanted == nil {
+			return tasks
+		}
+		return slices.DeleteFunc(tasks, func(t table.FileScanTask) bool { return !wanted(t.File.FilePath()) })
+	})
+}
+
+// readFile reads one data file, with the deletes that apply to it or without.
+func (x *fixture) readFile(state *lake.Table, path string, withDeletes bool) []arrow.RecordBatch {
+	x.t.Helper()
+	return x.readTasks(state, func(tasks []table.FileScanTask) []table.FileScanTask {
+		for _, t := range tasks {
+			if t.File.FilePath() != path {
+				continue
+			}
+			t.Start, t.Length = 0, t.File.FileSizeBytes() // a scan splits large files
+			if !withDeletes {
+				t.DeleteFiles, t.EqualityDeleteFiles, t.DeletionVectorFiles = nil, nil, nil
+			}
+			return []table.FileScanTask{t}
+		}
+		return nil
+	})
+}
+
+func (x *fixture) readTasks(state *lake.Table, choose func([]table.FileScanTask) []table.FileScanTask) []arrow.RecordBatch {
 	x.t.Helper()
 	ctx := context.Background()
 	tbl := table.New(table.Identifier{"db", "t"}, state.Metadata, state.Pointer.MetadataLocation,
@@ -349,10 +418,7 @@ func (x *fixture) read(state *lake.Table, wanted func(path string) bool) []arrow
 	scan := tbl.Scan()
 	tasks, err := scan.PlanFiles(ctx)
 	x.check(err)
-	if wanted != nil {
-		tasks = slices.DeleteFunc(tasks, func(t table.FileScanTask) bool { return !wanted(t.File.FilePath()) })
-	}
-	_, seq, err := scan.ReadTasks(ctx, tasks)
+	_, seq, err := scan.ReadTasks(ctx, choose(tasks))
 	x.check(err)
 	var out []arrow.RecordBatch
 	for b, err := range seq {

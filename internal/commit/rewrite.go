@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/uuid"
 
+	"firn/internal/commit/rebase"
 	"firn/internal/contract"
+	"firn/internal/deletes"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/committer"
 	"firn/internal/lake/produce"
 	"firn/internal/maintenance"
+	"firn/internal/store"
 )
 
 // rewrite commits a batch of rewritten groups.
@@ -25,14 +29,17 @@ func (s *session) rewrite(ctx context.Context) (handoff.CommitResult, error) {
 	if err != nil {
 		return handoff.CommitResult{}, err
 	}
-	return s.drive(ctx, &rewriter{session: s, b: b, known: &targets{paths: map[produce.File][]string{}}})
+	return s.drive(ctx, &rewriter{
+		session: s, b: b, known: &targets{paths: map[produce.File][]string{}}, translator: &rebase.Translator{Store: s.port.Store, Work: s.work},
+	})
 }
 
 // rewriter is the undertaking of a rewrite.
 type rewriter struct {
 	*session
-	b     *batch
-	known *targets
+	b          *batch
+	known      *targets
+	translator *rebase.Translator
 }
 
 func (r *rewriter) settle(ctx context.Context, head *lake.Table) (standing, int, error) {
@@ -40,7 +47,7 @@ func (r *rewriter) settle(ctx context.Context, head *lake.Table) (standing, int,
 }
 
 func (r *rewriter) build(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error) {
-	return r.rewriteRequest(ctx, r.b, head, r.known)
+	return r.request(ctx, head)
 }
 
 func (r *rewriter) resend(_ context.Context, head *lake.Table, n int) (*request, error) {
@@ -64,64 +71,72 @@ func (r *rewriter) result(_ context.Context, _ *lake.Table, n int) (handoff.Comm
 	f := r.fates[n]
 	return handoff.CommitResult{
 		Outcome: maintenance.Committed, SnapshotID: f.SnapshotID, Groups: f.Groups, Dropped: f.detail.Dropped, Columns: f.detail.Columns,
+		Rebased: f.detail.Rebased,
 	}, nil
 }
 
-// rewriteRequest builds one attempt on a head; a result instead of a request says that there is nothing to commit.
-func (s *session) rewriteRequest(ctx context.Context, b *batch, head *lake.Table, known *targets) (*request, *handoff.CommitResult, error) {
-	landing, dropped, v, err := s.choose(ctx, b, head, known)
+// request builds one attempt on a head; a result instead of a request says that there is nothing to commit.
+func (r *rewriter) request(ctx context.Context, head *lake.Table) (*request, *handoff.CommitResult, error) {
+	landing, dropped, v, err := r.choose(ctx, head)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(landing) == 0 {
 		return nil, nothing(dropped), nil
 	}
-	attempt, err := s.attempt(v, landing)
+	attempt, err := r.attempt(v, landing)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &produce.Producer{Store: s.port.Store, NewUUID: func() (uuid.UUID, error) { return s.f.newUUID() }}
-	product, err := p.Snapshot(ctx, attempt)
+	rebased, written, err := r.carry(ctx, v, landing, &attempt)
 	if err != nil {
-		s.discarded = append(s.discarded, product.Written...)
+		r.discarded = append(r.discarded, written...)
+		return nil, nil, err
+	}
+	p := &produce.Producer{Store: r.port.Store, NewUUID: func() (uuid.UUID, error) { return r.f.newUUID() }}
+	product, err := p.Snapshot(ctx, attempt)
+	written = append(written, product.Written...)
+	if err != nil {
+		r.discarded = append(r.discarded, written...)
 		return nil, nil, err
 	}
 	raw, err := json.Marshal(product.Snapshot)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode snapshot: %w", err)
 	}
-	r := &request{
-		fate:   handoff.Fate{SnapshotID: attempt.SnapshotID, AssertedSnapshotID: v.parent.SnapshotID, Metadata: product.Written},
-		detail: fateDetail{Snapshot: raw, Dropped: dropped, Columns: columns(landing, dropped, product.RemovedDeleteFiles)},
+	out := &request{
+		fate: handoff.Fate{SnapshotID: attempt.SnapshotID, AssertedSnapshotID: v.parent.SnapshotID, Metadata: written},
+		detail: fateDetail{
+			Snapshot: raw, Dropped: dropped, Columns: columns(landing, dropped, product.RemovedDeleteFiles), Rebased: rebased,
+		},
 	}
 	for _, g := range landing {
-		r.fate.Groups = append(r.fate.Groups, g.Index)
+		out.fate.Groups = append(out.fate.Groups, g.Index)
 		for _, o := range g.outputs {
-			r.fate.Paths = append(r.fate.Paths, o.File.FilePath())
+			out.fate.Paths = append(out.fate.Paths, o.File.FilePath())
 		}
 	}
-	r.change, err = snapshotChange(head, b.pinned.Branch, product.Snapshot)
-	return r, nil, err
+	out.change, err = snapshotChange(head, r.b.pinned.Branch, product.Snapshot)
+	return out, nil, err
 }
 
 // choose asks every group of the batch whether it lands on the head. Without partial progress one that does not keeps all from it.
-func (s *session) choose(ctx context.Context, b *batch, head *lake.Table, known *targets) (landing []*group, dropped []handoff.DroppedGroup, v *view, err error) {
-	var worldVerdict *verdict
-	if !b.allDropped() {
-		if v, worldVerdict, err = s.look(ctx, b, head, known); err != nil {
+func (r *rewriter) choose(ctx context.Context, head *lake.Table) (landing []*group, dropped []handoff.DroppedGroup, v *view, err error) {
+	verdicts := map[int]*verdict{}
+	if !r.b.allDropped() {
+		var world *verdict
+		if v, world, err = r.look(ctx, r.b, head, r.known); err != nil {
+			return nil, nil, nil, err
+		}
+		if verdicts, err = r.judge(ctx, v, world); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	replaced, made := map[string]bool{}, map[string]bool{}
-	for _, g := range b.groups {
+	for _, g := range r.b.groups {
 		drop := g.drop
 		if drop == nil {
-			why := worldVerdict
-			if why == nil {
-				if why, err = v.check(g); err != nil {
-					return nil, nil, nil, err
-				}
-			}
+			why := verdicts[g.Index]
 			if why == nil {
 				why = once(g, replaced, made)
 			}
@@ -135,10 +150,69 @@ func (s *session) choose(ctx context.Context, b *batch, head *lake.Table, known 
 		}
 		landing = append(landing, g)
 	}
-	if len(dropped) > 0 && !s.index.PartialProgress {
+	if len(dropped) > 0 && !r.index.PartialProgress {
 		landing = nil
 	}
 	return landing, dropped, v, nil
+}
+
+// judge checks the groups that can still land; world is what is wrong with all of them.
+func (r *rewriter) judge(ctx context.Context, v *view, world *verdict) (map[int]*verdict, error) {
+	verdicts := map[int]*verdict{}
+	var passed []*group
+	for _, g := range r.b.groups {
+		if g.drop != nil {
+			continue
+		}
+		why := world
+		if why == nil {
+			var err error
+			if why, err = v.check(g); err != nil {
+				return nil, err
+			}
+		}
+		if why != nil {
+			verdicts[g.Index] = why
+			continue
+		}
+		passed = append(passed, g)
+	}
+	if len(verdicts) > 0 && !r.index.PartialProgress {
+		return verdicts, nil
+	}
+	more, err := v.translate(ctx, r.translator, passed)
+	maps.Copy(verdicts, more)
+	return verdicts, err
+}
+
+// carry writes the delete sets that the outputs need on this head and adds them to the attempt. written is set on errors too.
+func (r *rewriter) carry(ctx context.Context, v *view, landing []*group, a *produce.Attempt) (*handoff.Rebased, []string, error) {
+	var outputs []produce.Addition
+	var masks []deletes.Mask
+	count := &handoff.Rebased{}
+	for _, g := range landing {
+		t, ok := v.translated[g.Index]
+		if !ok {
+			continue
+		}
+		outputs, masks = append(outputs, g.outputs...), append(masks, t.Outputs...)
+		count.Groups++
+		count.Positions += t.Positions
+	}
+	if count.Groups == 0 {
+		return nil, nil, nil
+	}
+	id, err := r.f.newUUID()
+	if err != nil {
+		return nil, nil, err
+	}
+	w := rebase.Writer{
+		Store: r.port.Store, Version: v.head.Metadata.Version(), Spec: v.head.Metadata.PartitionSpecByID,
+		Prefix: store.Join(produce.MetadataFolder(v.head.Metadata), fmt.Sprintf("%s-%s-%04d-%s", r.in.Run.RunID, r.in.Job, r.in.Batch, id)),
+	}
+	made, written, err := w.Write(ctx, outputs, masks)
+	a.AddDeletes, count.DeleteFiles = made, len(made)
+	return count, written, err
 }
 
 func (b *batch) allDropped() bool {

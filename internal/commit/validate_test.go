@@ -103,38 +103,6 @@ func TestInheritedSequenceNumber(t *testing.T) {
 	}
 }
 
-// Position deletes and vectors that arrive on a replaced file make the group a conflict, whatever operation added them.
-func TestPositionDeleteBesideRewrite(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		version int
-		change  func(path string) []icebergtest.Change
-	}{
-		"file-scoped": {2, func(path string) []icebergtest.Change {
-			return []icebergtest.Change{icebergtest.DeletePositions(path, 0)}
-		}},
-		"partition-scoped": {2, func(path string) []icebergtest.Change {
-			return []icebergtest.Change{icebergtest.DeletePositionsTogether(icebergtest.Position{Path: path, Pos: 1})}
-		}},
-		"vector": {3, func(path string) []icebergtest.Change { return []icebergtest.Change{icebergtest.DeleteVector(path, 0)} }},
-		"vector, by a replace snapshot": {3, func(path string) []icebergtest.Change {
-			return []icebergtest.Change{icebergtest.DeleteVector(path, 0), icebergtest.Operation(table.OpReplace)}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := newFixture(t, icebergtest.Version(c.version))
-			paths := x.small(3)
-			x.pin(true, paths[:2])
-			x.compact()
-			x.table.Commit(c.change(paths[1])...)
-			r := x.want(maintenance.Conflict, "arrived for "+paths[1])
-			if len(r.Dropped) != 1 || r.Dropped[0].Files != 2 {
-				t.Errorf("dropped %+v: want the group", r.Dropped)
-			}
-		})
-	}
-}
-
 // A partition-scoped position delete that points elsewhere is no conflict: its paths are read.
 func TestPositionDeleteForAnotherFile(t *testing.T) {
 	t.Parallel()
@@ -147,18 +115,6 @@ func TestPositionDeleteForAnotherFile(t *testing.T) {
 	if _, deletes := x.live(); len(deletes) != 1 {
 		t.Errorf("%d delete files are live: want the other file's", len(deletes))
 	}
-}
-
-// A vector that grew since T0 is a conflict too.
-func TestGrownVector(t *testing.T) {
-	t.Parallel()
-	x := newFixture(t, icebergtest.Version(3))
-	paths := x.small(2)
-	x.table.Commit(icebergtest.DeleteVector(paths[0], 0))
-	x.pin(false, paths)
-	x.compact()
-	x.table.Commit(icebergtest.DeleteVector(paths[0], 1))
-	x.want(maintenance.Conflict, "arrived for "+paths[0])
 }
 
 func TestReplacedFileIsGone(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
+	"firn/internal/commit/rebase"
 	"firn/internal/lake"
 	"firn/internal/lake/produce"
 )
@@ -24,14 +25,20 @@ type view struct {
 	// applying are, by replaced path, the live delete files that apply to it; faults the tables' faults that were found on the way.
 	applying map[string][]lake.Entry
 	faults   map[string]error
-	// descends says that T0 is an ancestor of the branch's head; live are the live delete files, asked when it is not known to be one.
+	// descends says that T0 is an ancestor of the branch's head; live are the live delete files.
 	descends bool
 	live     map[produce.File]bool
+	// carried are the groups whose sources have other deletes than at T0, translated what their outputs get, both by the group's index.
+	carried    map[int]rebase.Group
+	translated map[int]rebase.Translation
 }
 
 // look reads the head as far as the groups need it. The verdict is set when no group can land on it.
 func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *targets) (*view, *verdict, error) {
-	v := &view{b: b, head: head, targets: known, applying: map[string][]lake.Entry{}, faults: map[string]error{}}
+	v := &view{
+		b: b, head: head, targets: known, applying: map[string][]lake.Entry{}, faults: map[string]error{}, live: map[produce.File]bool{},
+		carried: map[int]rebase.Group{}, translated: map[int]rebase.Translation{},
+	}
 	var err error
 	if v.parent, err = head.Head(b.pinned.Branch); err != nil {
 		return nil, conflict("%v", err), nil
@@ -49,6 +56,9 @@ func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *t
 		return nil, nil, err
 	}
 	v.ancestry()
+	for _, d := range v.deletes.All() {
+		v.live[produce.FileOf(d.File)] = true
+	}
 	question := produce.Question{Paths: map[string]bool{}, Targets: map[string]bool{}}
 	var scoped []lake.Entry
 	for _, g := range b.groups {
@@ -116,49 +126,107 @@ func (v *view) ancestry() {
 		}
 		at = v.head.Metadata.SnapshotByID(*at.ParentSnapshotID)
 	}
-	v.live = map[produce.File]bool{}
-	for _, d := range v.deletes.All() {
-		v.live[produce.FileOf(d.File)] = true
-	}
 }
 
-// check asks whether a group can land on the head.
+// check asks whether a group can land on the head, and notes what must be carried over to its outputs.
 func (v *view) check(g *group) (*verdict, error) {
-	applied := make([]produce.File, len(g.Deletes))
-	for i, d := range g.Deletes {
-		e, err := v.b.words.entry(d)
-		if err != nil {
-			return refused("%v", err), nil
-		}
-		applied[i] = produce.FileOf(e.File)
-		if !v.descends && !v.live[applied[i]] {
-			return conflict("the pinned snapshot is no known ancestor of the head, and delete file %s, which was applied, is not live", d.Path), nil
+	for _, d := range g.deletes {
+		if !v.descends && !v.live[produce.FileOf(d.File)] {
+			return conflict("the pinned snapshot is no known ancestor of the head, and delete file %s, which was applied, is not live",
+				d.File.FilePath()), nil
 		}
 	}
 	if v.head.Metadata.PartitionSpecByID(g.OutputSpecID) == nil {
 		return conflict("partition spec %d was removed", g.OutputSpecID), nil
 	}
+	carried := rebase.Group{RowMap: g.rowMap, Outputs: g.outputs}
 	for i, in := range g.inputs {
 		if verdict, err := v.checkInput(g, in); verdict != nil || err != nil {
 			return verdict, err
 		}
-		known := map[produce.File]bool{}
-		for _, at := range g.Inputs[i].Deletes {
-			if at < 0 || at >= len(applied) {
-				return refused("the plan names delete file %d of %d", at, len(applied)), nil
-			}
-			known[applied[at]] = true
-		}
+		source := v.compare(g, i)
 		for _, d := range v.applying[in.File.FilePath()] {
-			if known[produce.FileOf(d.File)] {
+			if d.File.ContentType() != iceberg.EntryContentEqDeletes || slices.ContainsFunc(g.Inputs[i].Deletes, func(at int) bool {
+				return produce.FileOf(g.deletes[at].File) == produce.FileOf(d.File)
+			}) {
 				continue
 			}
-			if verdict, err := v.checkNewDelete(g, in, d); verdict != nil || err != nil {
+			if verdict, err := v.checkNewEquality(g, in, d); verdict != nil || err != nil {
 				return verdict, err
 			}
 		}
+		carried.Sources = append(carried.Sources, source)
+	}
+	if !carried.Settled() {
+		v.carried[g.Index] = carried
 	}
 	return v.checkOutputs(g)
+}
+
+// compare parts the deletes of an input into those that arrived, stand and left since T0.
+func (v *view) compare(g *group, input int) rebase.Source {
+	in := g.inputs[input]
+	path := in.File.FilePath()
+	s := rebase.Source{File: in}
+	known, applies := map[produce.File]bool{}, map[produce.File]bool{}
+	for _, d := range v.applying[path] {
+		applies[produce.FileOf(d.File)] = true
+	}
+	for _, at := range g.Inputs[input].Deletes {
+		d := g.deletes[at]
+		key := produce.FileOf(d.File)
+		known[key] = true
+		switch equality := d.File.ContentType() == iceberg.EntryContentEqDeletes; {
+		case equality && v.live[key]:
+			s.EqualityStanding = true
+		case equality:
+			s.EqualityGone = true
+		case !applies[key]:
+			s.Gone = append(s.Gone, d)
+		}
+	}
+	for _, d := range v.applying[path] {
+		if d.File.ContentType() != iceberg.EntryContentPosDeletes {
+			continue
+		}
+		key := produce.FileOf(d.File)
+		if known[key] {
+			s.Standing = append(s.Standing, d)
+			continue
+		}
+		if paths, read := v.targets.of(key); read && !slices.Contains(paths, lake.SameFile(path)) {
+			continue // scoped to the partition, and names other files
+		}
+		s.Arrived = append(s.Arrived, d)
+	}
+	return s
+}
+
+// translate carries the deletes that arrived over to the outputs of those groups that passed their check.
+func (v *view) translate(ctx context.Context, t *rebase.Translator, groups []*group) (map[int]*verdict, error) {
+	var moved []rebase.Group
+	var at []int
+	for _, g := range groups {
+		if c, ok := v.carried[g.Index]; ok {
+			moved, at = append(moved, c), append(at, g.Index)
+		}
+	}
+	if len(moved) == 0 {
+		return nil, nil
+	}
+	found, err := t.Translate(ctx, moved)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := map[int]*verdict{}
+	for i, f := range found {
+		if f.Conflict != "" {
+			verdicts[at[i]] = conflict("%s", f.Conflict)
+			continue
+		}
+		v.translated[at[i]] = f
+	}
+	return verdicts, nil
 }
 
 // checkInput asks whether a replaced file is live exactly once, and still the same.
@@ -197,18 +265,10 @@ func sameID(a, b *int64) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
-// checkNewDelete asks whether a delete file that applies to a replaced file now, and was not applied, leaves the group's rows right.
-//
-// An equality delete does if it will apply to the outputs as it applied to the source: outputs carry an explicit lower sequence number, it is global
-// or they are in its partition, and they have its columns. Rows that a position delete removed are in the outputs at positions that it does not know.
-func (v *view) checkNewDelete(g *group, in, d lake.Entry) (*verdict, error) {
+// checkNewEquality asks whether an equality delete that applies to a replaced file now, and was not applied, will apply to the outputs as it
+// applies to the source: outputs carry an explicit lower sequence number, it is global or they are in its partition, and they have its columns.
+func (v *view) checkNewEquality(g *group, in, d lake.Entry) (*verdict, error) {
 	path := in.File.FilePath()
-	if d.File.ContentType() == iceberg.EntryContentPosDeletes {
-		if paths, known := v.targets.of(produce.FileOf(d.File)); known && !contains(paths, lake.SameFile(path)) {
-			return nil, nil
-		}
-		return conflict("delete file %s arrived for %s", d.File.FilePath(), path), nil
-	}
 	if g.sequence == nil || *g.sequence >= d.DataSequence {
 		return conflict("equality delete file %s arrived for %s and would not apply to the outputs", d.File.FilePath(), path), nil
 	}
@@ -279,8 +339,4 @@ func (v *view) sameScope(g *group, d lake.Entry) (*verdict, error) {
 		}
 	}
 	return nil, nil
-}
-
-func contains(list []string, text string) bool {
-	return slices.Contains(list, text)
 }

@@ -135,6 +135,11 @@ const (
 	metadataPathKey       = "write.metadata.path"
 )
 
+// MetadataFolder is where a table's metadata goes (write.metadata.path), without closing slash.
+func MetadataFolder(meta table.Metadata) string {
+	return strings.TrimRight(meta.Properties().Get(metadataPathKey, store.Join(meta.Location(), "metadata")), "/")
+}
+
 func (b *build) init() error {
 	if b.a.Parent == nil {
 		return errors.New("the branch has no snapshot")
@@ -146,7 +151,7 @@ func (b *build) init() error {
 		return fmt.Errorf("the table is encrypted: %w", lake.ErrUnsupported)
 	}
 	props := b.meta.Properties()
-	b.base = strings.TrimRight(props.Get(metadataPathKey, store.Join(b.meta.Location(), "metadata")), "/")
+	b.base = MetadataFolder(b.meta)
 	b.target = max(props.GetInt64(manifestTargetKey, manifestTargetDefault), 1)
 	if c := b.a.Cluster; c != nil {
 		if len(b.a.Add)+len(b.a.AddDeletes)+len(b.a.Remove) > 0 {

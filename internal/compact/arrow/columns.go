@@ -9,12 +9,12 @@ import (
 
 // write writes one row group: column after column, each from all segments in order.
 func (l *lane) write(ctx context.Context, group []segment) error {
-	before := l.out.size
+	before := l.out.SizeBytes
 	var estimate int64
 	for _, s := range group {
 		estimate += s.bytes
 	}
-	if err := l.out.file.StartRowGroup(); err != nil {
+	if err := l.out.Parquet.StartRowGroup(); err != nil {
 		return err
 	}
 	for _, leaf := range l.job.Target.Layout.Leaves {
@@ -22,11 +22,11 @@ func (l *lane) write(ctx context.Context, group []segment) error {
 			return err
 		}
 	}
-	size, err := l.out.file.EndRowGroup()
+	size, err := l.out.Parquet.EndRowGroup()
 	if err != nil {
 		return err
 	}
-	l.out.size = size
+	l.out.SizeBytes = size
 	l.place(group)
 	l.ratio = max(float64(size-before)/float64(max(estimate, 1)), 0.01)
 	return nil
@@ -34,7 +34,7 @@ func (l *lane) write(ctx context.Context, group []segment) error {
 
 // column streams one column of a row group.
 func (l *lane) column(ctx context.Context, leaf *layout.Leaf, group []segment) error {
-	dst, err := l.out.file.NextColumn()
+	dst, err := l.out.Parquet.NextColumn()
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (l *lane) column(ctx context.Context, leaf *layout.Leaf, group []segment) e
 				return nil
 			}
 			l.ledger.out[leaf.Index].add(leaf, kept, []column.Run{{From: kept.First, To: kept.First + int64(kept.Rows)}})
-			l.out.metrics.Add(leaf.Index, kept)
+			l.out.Metrics.Add(leaf.Index, kept)
 			return dst.Write(kept)
 		})
 		if err != nil {
@@ -82,8 +82,8 @@ func (l *lane) place(group []segment) {
 	for _, s := range group {
 		l.scratch.runs = s.sel.walk().runs(l.scratch.runs[:0], s.rows)
 		for _, run := range l.scratch.runs {
-			l.mapper.add(s.input.index, run, l.out.index, l.out.rows)
-			l.out.rows += run.To - run.From
+			l.mapper.add(s.input.index, run, l.out.Index, l.out.Rows)
+			l.out.Rows += run.To - run.From
 		}
 	}
 }

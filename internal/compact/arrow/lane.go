@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"firn/internal/compact/output"
 	"firn/internal/parquet/column"
 )
 
@@ -31,7 +32,7 @@ type lane struct {
 	// next is the share to open next; ready are segments that are cut already.
 	next  int
 	ready []segment
-	out   *output
+	out   *output.File
 	// ratio is output bytes per estimated byte, learnt from finished row groups.
 	ratio float64
 }
@@ -46,7 +47,7 @@ const (
 
 func (l *lane) run(ctx context.Context) error {
 	l.ratio = 1
-	defer func() { l.abort(ctx, l.out) }()
+	defer func() { l.out.Abort(ctx, l.log) }()
 	for {
 		group, err := l.fill(ctx)
 		if err != nil {
@@ -61,7 +62,7 @@ func (l *lane) run(ctx context.Context) error {
 			}
 		}
 		if err := l.write(ctx, group); err != nil {
-			return fmt.Errorf("write output %s: %w", l.out.location, err)
+			return fmt.Errorf("write output %s: %w", l.out.Location, err)
 		}
 		l.release()
 		if l.room() <= 0 {
@@ -80,7 +81,7 @@ func (l *lane) run(ctx context.Context) error {
 func (l *lane) roll(ctx context.Context) error {
 	out := l.out
 	l.out = nil
-	return l.finish(ctx, out, l.partition)
+	return l.finish(ctx, out)
 }
 
 // room is how many bytes the open output may still take, 0 when the rest is not worth a row group.
@@ -92,7 +93,7 @@ func (l *lane) room() int64 {
 	if l.out == nil {
 		return limit
 	}
-	room := limit - l.out.size
+	room := limit - l.out.SizeBytes
 	if room <= limit/lastPart {
 		return 0
 	}

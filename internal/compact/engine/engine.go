@@ -5,6 +5,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/apache/iceberg-go"
 
@@ -45,6 +46,10 @@ type Job struct {
 	MaxOutputFileSizeBytes int64
 	// Sorted says that the table has a sort order.
 	Sorted bool
+	// Ordering says how the rows are ordered; nil keeps the order of the inputs. ExpectedOutputFiles is how many outputs an ordered group is
+	// divided into.
+	Ordering            *maintenance.Ordering
+	ExpectedOutputFiles int
 	// Modes say which metrics are kept by leaf; Writer how Parquet is written.
 	Modes  []metrics.Mode
 	Writer sink.Options
@@ -68,7 +73,9 @@ type Result struct {
 	Outputs []iceberg.DataFile
 	// RowMap tells where each row went. nil when it would have too many ranges to be of use.
 	RowMap *handoff.RowMap
-	Proof  handoff.Proof
+	// Permutation writes the row map of an ordered group instead; nil when there is none.
+	Permutation func(w io.Writer) error
+	Proof       handoff.Proof
 	// Name names the engine, for the report.
 	Name string
 }

@@ -193,6 +193,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add(footer.Append(nil, footer.NewColumnIndex([]footer.Bounds{{Min: []byte("a"), Max: []byte("b"), Nulls: 1}}, footer.Ascending)))
 	f.Add(footer.Append(nil, footer.NewOffsetIndex([]footer.Location{{Offset: 4, Bytes: 10}})))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		defer func() {
+			runtime.ReadMemStats(&after)
+			if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20+1000*uint64(len(data)) {
+				t.Errorf("%d bytes allocated for %d", n, len(data))
+			}
+		}()
 		if s, n, err := footer.Decode(data); err == nil {
 			again, _, err := footer.Decode(footer.Append(nil, s))
 			if err != nil || n > len(data) {

@@ -32,12 +32,14 @@ type group struct {
 	handoff.Group
 	// inputs are the replaced files as entries of T0, with statistics.
 	inputs []lake.Entry
-	// deletes are the delete files of Group.Deletes, rowMap is the location of the row map.
-	deletes []lake.Entry
-	rowMap  string
+	// deletes are the delete files of Group.Deletes, rowMap and permutation are locations of the row map.
+	deletes             []lake.Entry
+	rowMap, permutation string
 	// outputs are the new files; sequence is their explicit data sequence number, nil when they inherit the new snapshot's.
 	outputs  []produce.Addition
 	sequence *int64
+	// references are the data files that each output names, of a group of position deletes.
+	references [][]handoff.Target
 	// drop is set when the group cannot be committed whatever the head is.
 	drop *handoff.DroppedGroup
 }
@@ -157,7 +159,7 @@ func (g *group) check(b *batch, r handoff.GroupResult, startingSequence bool) *v
 		}
 		g.deletes = append(g.deletes, e)
 	}
-	g.rowMap = r.RowMap
+	g.rowMap, g.permutation = r.RowMap, r.Permutation
 	for _, out := range r.Outputs {
 		e, err := b.words.entry(out)
 		switch {

@@ -30,7 +30,8 @@ func (s *session) rewrite(ctx context.Context) (handoff.CommitResult, error) {
 		return handoff.CommitResult{}, err
 	}
 	return s.drive(ctx, &rewriter{
-		session: s, b: b, known: &targets{paths: map[produce.File][]string{}}, translator: &rebase.Translator{Store: s.port.Store, Work: s.work},
+		session: s, b: b, known: &targets{paths: map[produce.File][]string{}},
+		translator: &rebase.Translator{Store: s.port.Store, Work: s.work, Maps: s.f.Work},
 	})
 }
 

@@ -139,7 +139,7 @@ func (v *view) check(g *group) (*verdict, error) {
 	if v.head.Metadata.PartitionSpecByID(g.OutputSpecID) == nil {
 		return conflict("partition spec %d was removed", g.OutputSpecID), nil
 	}
-	carried := rebase.Group{RowMap: g.rowMap, Outputs: g.outputs}
+	carried := rebase.Group{RowMap: g.rowMap, Permutation: g.permutation, Outputs: g.outputs}
 	for i, in := range g.inputs {
 		if verdict, err := v.checkInput(g, in); verdict != nil || err != nil {
 			return verdict, err

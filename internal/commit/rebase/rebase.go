@@ -39,8 +39,9 @@ func (s Source) settled() bool { return len(s.Arrived)+len(s.Gone) == 0 && !s.Eq
 
 // Group is a rewritten group.
 type Group struct {
-	// RowMap is the location of its row map, "" without one.
-	RowMap  string
+	// RowMap is the location of its row map, Permutation that of a sort's, both "" without one.
+	RowMap, Permutation string
+
 	Sources []Source
 	Outputs []produce.Addition
 }
@@ -66,13 +67,14 @@ type Translation struct {
 
 // Translator translates deletes for the attempts of one batch. It is not safe for concurrent use.
 type Translator struct {
-	// Store has the delete files, Work the row maps.
+	// Store has the delete files, Work and its store Maps have the row maps.
 	Store store.Reader
 	Work  *handoff.Work
+	Maps  store.Reader
 	// Limit bounds the positions that one attempt reads; 0 means DefaultLimit.
 	Limit int64
 
-	maps map[string]*rows
+	maps map[string]mapping
 }
 
 // Translate answers for each group, in their order. The limit is shared: groups that come first are served first. Errors are those of the store
@@ -83,7 +85,7 @@ func (t *Translator) Translate(ctx context.Context, groups []Group) ([]Translati
 		left = DefaultLimit
 	}
 	out := make([]Translation, len(groups))
-	maps := make([]*rows, len(groups))
+	maps := make([]mapping, len(groups))
 	var r reading
 	for i, g := range groups {
 		cost := r.cost(g)
@@ -92,7 +94,9 @@ func (t *Translator) Translate(ctx context.Context, groups []Group) ([]Translati
 			continue
 		}
 		var err error
-		switch maps[i], err = t.rows(ctx, g); {
+		switch maps[i], err = t.mapping(ctx, g); {
+		case err == nil && cost > maps[i].limit():
+			out[i].Conflict = fmt.Sprintf("deletes of %d rows arrived, more than are looked up for a sorted group", cost)
 		case err == nil:
 			left -= cost
 			r.add(i, g)
@@ -130,49 +134,61 @@ func first(g Group) string {
 // errMap says that a group's row map cannot be used.
 var errMap = errors.New("cannot be translated")
 
-// rows reads and checks the group's row map.
-func (t *Translator) rows(ctx context.Context, g Group) (*rows, error) {
-	if g.RowMap == "" {
+// mapping reads and checks the group's row map.
+func (t *Translator) mapping(ctx context.Context, g Group) (mapping, error) {
+	location := g.RowMap
+	if location == "" {
+		location = g.Permutation
+	}
+	if location == "" {
 		return nil, fmt.Errorf("%w: the rewrite left no row map", errMap)
 	}
-	if known := t.maps[g.RowMap]; known != nil {
+	if known := t.maps[location]; known != nil {
 		return known, nil
 	}
-	var m handoff.RowMap
-	switch err := t.Work.Read(ctx, g.RowMap, &m); {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, handoff.ErrVersion):
-		return nil, fmt.Errorf("%w: %w", errMap, err)
-	case err != nil:
+	checked, err := t.read(ctx, g)
+	switch {
+	case errors.Is(err, store.ErrTransient), err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("read row map: %w", err)
-	}
-	checked, err := newRows(m, g)
-	if err != nil {
-		return nil, fmt.Errorf("%w: row map %s: %w", errMap, g.RowMap, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: row map %s: %w", errMap, location, err)
 	}
 	if t.maps == nil {
-		t.maps = map[string]*rows{}
+		t.maps = map[string]mapping{}
 	}
-	t.maps[g.RowMap] = checked
+	t.maps[location] = checked
 	return checked, nil
 }
 
+func (t *Translator) read(ctx context.Context, g Group) (mapping, error) {
+	if g.RowMap == "" {
+		p, err := handoff.OpenPermutation(ctx, t.Maps, g.Permutation)
+		if err != nil {
+			return nil, err
+		}
+		return newPermuted(p, g)
+	}
+	var m handoff.RowMap
+	if err := t.Work.Read(ctx, g.RowMap, &m); err != nil {
+		return nil, err
+	}
+	return newRows(m, g)
+}
+
 // group translates one group from the masks of its sources.
-func (t *Translator) group(ctx context.Context, g Group, m *rows, found answer) (Translation, error) {
+func (t *Translator) group(ctx context.Context, g Group, m mapping, found answer) (Translation, error) {
 	if found.conflict != "" {
 		return Translation{Conflict: found.conflict}, nil
 	}
 	out := Translation{Outputs: make([]deletes.Mask, len(g.Outputs))}
 	for i, s := range g.Sources {
-		if len(s.Gone) > 0 || s.EqualityGone {
-			switch back, err := t.takenBack(ctx, s, m.removed(i), found.masks[i]); {
-			case err != nil:
-				return out, err
-			case back != "":
-				return Translation{Conflict: back}, nil
-			}
-		}
-		if found.masks[i] != nil {
-			m.translate(i, found.masks[i], out.Outputs)
+		switch conflict, err := t.source(ctx, s, source{m, i, found.masks[i]}, out.Outputs); {
+		case errors.Is(err, handoff.ErrPermutation):
+			return Translation{Conflict: fmt.Sprintf("delete file %s arrived, and %v", first(g), err)}, nil
+		case err != nil:
+			return out, err
+		case conflict != "":
+			return Translation{Conflict: conflict}, nil
 		}
 	}
 	for _, o := range out.Outputs {
@@ -181,4 +197,28 @@ func (t *Translator) group(ctx context.Context, g Group, m *rows, found answer) 
 		}
 	}
 	return out, nil
+}
+
+// source is a source in its mapping, with the rows that position deletes remove at the head.
+type source struct {
+	mapping
+	number  int
+	deleted deletes.Mask
+}
+
+// source translates one source, or says why that cannot be done.
+func (t *Translator) source(ctx context.Context, s Source, at source, into []deletes.Mask) (string, error) {
+	if len(s.Gone) > 0 || s.EqualityGone {
+		removed, err := at.removed(ctx, at.number)
+		if err != nil {
+			return "", err
+		}
+		if back, err := t.takenBack(ctx, s, removed, at.deleted); back != "" || err != nil {
+			return back, err
+		}
+	}
+	if at.deleted == nil {
+		return "", nil
+	}
+	return "", at.translate(ctx, at.number, at.deleted, into)
 }

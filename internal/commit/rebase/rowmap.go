@@ -2,6 +2,7 @@ package rebase
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -85,7 +86,7 @@ func covers(ranges []handoff.RowRange, count int64) error {
 
 // translate adds to each output's mask the rows to which the deleted rows of a source went. Rows in no range are in no output: deletes of T0 removed
 // them.
-func (r *rows) translate(source int, deleted deletes.Mask, into []deletes.Mask) {
+func (r *rows) translate(_ context.Context, source int, deleted deletes.Mask, into []deletes.Mask) error {
 	it := deleted.Iterator()
 	for _, at := range r.ranges[source] {
 		it.AdvanceIfNeeded(uint64(at.First))
@@ -96,17 +97,20 @@ func (r *rows) translate(source int, deleted deletes.Mask, into []deletes.Mask) 
 			into[at.Output].Add(uint64(at.Offset) + it.Next() - uint64(at.First))
 		}
 		if !it.HasNext() {
-			return
+			break
 		}
 	}
+	return nil
 }
 
+func (r *rows) limit() int64 { return noLimit }
+
 // removed are the rows of a source that are in no output.
-func (r *rows) removed(source int) deletes.Mask {
+func (r *rows) removed(_ context.Context, source int) (deletes.Mask, error) {
 	m := roaring64.New()
 	m.AddRange(0, uint64(r.counts[source]))
 	for _, at := range r.ranges[source] {
 		m.RemoveRange(uint64(at.First), uint64(at.First+at.Count))
 	}
-	return m
+	return m, nil
 }

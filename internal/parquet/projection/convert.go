@@ -13,14 +13,17 @@ import (
 	"firn/internal/parquet/layout"
 )
 
-// conversion turns a file's values into the leaf's form. dst may share memory with src.
-type conversion func(src, dst *column.Values) error
+// conversion turns a file's values into the leaf's form. dst may share memory with src. same says that every value keeps its PLAIN form.
+type conversion struct {
+	apply func(src, dst *column.Values) error
+	same  bool
+}
 
 // newConversion chooses the conversion from a file's column to a leaf, or refuses.
 func newConversion(c *schema.Column, leaf *layout.Leaf) (conversion, error) {
 	conv := find(c, leaf)
-	if conv == nil {
-		return nil, fmt.Errorf("the file's %s (%s) cannot be read as %s: %w", c.PhysicalType(), c.LogicalType(), leaf.Type, ErrUnmappable)
+	if conv.apply == nil {
+		return conversion{}, fmt.Errorf("the file's %s (%s) cannot be read as %s: %w", c.PhysicalType(), c.LogicalType(), leaf.Type, ErrUnmappable)
 	}
 	return conv, nil
 }
@@ -60,16 +63,18 @@ func find(c *schema.Column, leaf *layout.Leaf) conversion {
 }
 
 // share takes the values as they are.
-func share(src, dst *column.Values) error {
-	*dst = *src
-	return nil
+func share() conversion {
+	return conversion{same: true, apply: func(src, dst *column.Values) error {
+		*dst = *src
+		return nil
+	}}
 }
 
 func when(ok bool) conversion {
 	if !ok {
-		return nil
+		return conversion{}
 	}
-	return share
+	return share()
 }
 
 // slots name the slices of Values for each.
@@ -83,7 +88,7 @@ func fixed(v *column.Values) *[]parquet.FixedLenByteArray { return &v.Fixed }
 
 // each converts value by value.
 func each[S, D any](from func(*column.Values) *[]S, to func(*column.Values) *[]D, fn func(S) (D, error)) conversion {
-	return func(src, dst *column.Values) error {
+	return conversion{apply: func(src, dst *column.Values) error {
 		out := (*to(dst))[:0]
 		for _, v := range *from(src) {
 			d, err := fn(v)
@@ -94,7 +99,7 @@ func each[S, D any](from func(*column.Values) *[]S, to func(*column.Values) *[]D
 		}
 		*to(dst) = out
 		return nil
-	}
+	}}
 }
 
 // plainInteger says that an INT32 or INT64 has no annotation, or a signed integer's, or an unsigned one's that fits.
@@ -133,14 +138,14 @@ func long(c *schema.Column) conversion {
 			return each(int32s, int64s, func(v int32) (int64, error) { return int64(v), nil })
 		}
 	}
-	return nil
+	return conversion{}
 }
 
 // fixedWidth takes values of exactly the wanted length, however they are stored (DuckDB writes fixed as BYTE_ARRAY).
 func fixedWidth(c *schema.Column, width int) conversion {
 	switch {
 	case isDecimal(c):
-		return nil
+		return conversion{}
 	case c.PhysicalType() == parquet.Types.FixedLenByteArray:
 		return when(c.TypeLength() == width)
 	case c.PhysicalType() == parquet.Types.ByteArray:
@@ -151,14 +156,14 @@ func fixedWidth(c *schema.Column, width int) conversion {
 			return parquet.FixedLenByteArray(v), nil
 		})
 	}
-	return nil
+	return conversion{}
 }
 
 // decimal converts between the four physical forms of a decimal; the scale must be equal, and the value must fit.
 func decimal(c *schema.Column, t iceberg.DecimalType, leaf *layout.Leaf) conversion {
 	scale, ok := scaleOf(c)
 	if !ok || scale != t.Scale() {
-		return nil
+		return conversion{}
 	}
 	narrow := func(v int64) (int32, error) {
 		if v != int64(int32(v)) {
@@ -169,11 +174,20 @@ func decimal(c *schema.Column, t iceberg.DecimalType, leaf *layout.Leaf) convers
 	wide := func(v int64) (int64, error) { return v, nil }
 	switch c.PhysicalType() {
 	case parquet.Types.Int32:
+		if leaf.Kind == layout.Int32 {
+			return share()
+		}
 		return decimalTo(int32s, leaf, func(v int32) (int64, error) { return int64(v), nil }, narrow, wide)
 	case parquet.Types.Int64:
+		if leaf.Kind == layout.Int64 {
+			return share()
+		}
 		return decimalTo(int64s, leaf, wide, narrow, wide)
 	case parquet.Types.FixedLenByteArray:
 		if leaf.Kind == layout.Fixed {
+			if c.TypeLength() == leaf.Width {
+				return share()
+			}
 			return each(fixed, fixed, func(v parquet.FixedLenByteArray) (parquet.FixedLenByteArray, error) { return resize(v, leaf.Width) })
 		}
 		return decimalTo(fixed, leaf, func(v parquet.FixedLenByteArray) (int64, error) { return unscaled(v) }, narrow, wide)
@@ -183,7 +197,7 @@ func decimal(c *schema.Column, t iceberg.DecimalType, leaf *layout.Leaf) convers
 		}
 		return decimalTo(bytes, leaf, func(v parquet.ByteArray) (int64, error) { return unscaled(v) }, narrow, wide)
 	}
-	return nil
+	return conversion{}
 }
 
 // decimalTo goes through int64, which holds every decimal but the widest.

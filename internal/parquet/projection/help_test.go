@@ -89,6 +89,9 @@ func open(tb testing.TB, data []byte, target *projection.Target, opts projection
 	f, err := source.Open(ctx, st, "mem://b/f", source.Options{SizeBytes: int64(len(data)), WholeBelowBytes: 1 << 20})
 	must(tb, err)
 	p, err := projection.New(target, f, opts)
+	if err == nil {
+		sameByMapping(tb, data, f, p, target, opts)
+	}
 	return f, p, err
 }
 

@@ -39,7 +39,7 @@ func instant(c *schema.Column, t iceberg.Type) conversion {
 	case iceberg.TimestampNsType, iceberg.TimestampTzNsType:
 		return timestamp(c, nanos, t)
 	}
-	return nil
+	return conversion{}
 }
 
 func timeOfDay(c *schema.Column) conversion {
@@ -64,7 +64,7 @@ func timestamp(c *schema.Column, to unit, t iceberg.Type) conversion {
 		return fromDate(c, t)
 	case parquet.Types.Int64:
 	default:
-		return nil
+		return conversion{}
 	}
 	from := to
 	switch l := c.LogicalType().(type) {
@@ -77,16 +77,16 @@ func timestamp(c *schema.Column, to unit, t iceberg.Type) conversion {
 		case schema.TimeUnitNanos:
 			from = nanos
 		default:
-			return nil
+			return conversion{}
 		}
 	default:
 		if !plainInteger(c, 64) {
-			return nil
+			return conversion{}
 		}
 	}
 	switch {
 	case from == to:
-		return share
+		return share()
 	case from > to:
 		return each(int64s, int64s, func(v int64) (int64, error) { return multiply(v, int64(from/to)) })
 	default:
@@ -97,7 +97,7 @@ func timestamp(c *schema.Column, to unit, t iceberg.Type) conversion {
 // fromDate is the promotion of format version 3: a date is the midnight at its start; only timestamps without zone are allowed.
 func fromDate(c *schema.Column, t iceberg.Type) conversion {
 	if !isDate(c) {
-		return nil
+		return conversion{}
 	}
 	perDay := int64(microsPerDay)
 	switch t.(type) {
@@ -105,7 +105,7 @@ func fromDate(c *schema.Column, t iceberg.Type) conversion {
 	case iceberg.TimestampNsType:
 		perDay = nanosPerDay
 	default:
-		return nil
+		return conversion{}
 	}
 	return each(int32s, int64s, func(v int32) (int64, error) { return multiply(int64(v), perDay) })
 }

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/parquet/schema"
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/parquet/column"
+	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/layout"
-	"firn/internal/parquet/source"
 )
 
 // plan says how one leaf is made from a file.
@@ -27,6 +28,11 @@ type plan struct {
 	// tail is the definition level of an entry whose ancestor is present; constant is the value if that is the leaf's maximum.
 	tail     int16
 	constant column.Values
+	// required says of each step that the file has the node, and that it is never null there.
+	required []bool
+	// narrowed is what Narrow took off each level; entry is the constant as a dictionary. Only mappings have them.
+	narrowed []int16
+	entry    *encoding.Entries
 }
 
 const illegal = -1
@@ -36,6 +42,15 @@ type match struct {
 	node  *node // the last node found
 	steps int   // how many steps that covers
 	defs  []int16
+}
+
+func (m match) required() []bool {
+	out := make([]bool, m.steps)
+	last := int16(0)
+	for i, def := range m.defs {
+		out[i], last = def == last, def
+	}
+	return out
 }
 
 // follow walks the leaf's path.
@@ -108,18 +123,18 @@ func part(n *node, name string) (*node, int16, error) {
 	return found, found.def, nil
 }
 
-func newPlan(t *Target, f *source.File, root *node, leaf *layout.Leaf, opts Options) (plan, error) {
+func newPlan(t *Target, sc *schema.Schema, root *node, leaf *layout.Leaf, opts Options) (plan, error) {
 	m, err := follow(root, leaf)
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{leaf: leaf, column: -1}
+	p := plan{leaf: leaf, column: -1, required: m.required()}
 	if m.steps == len(leaf.Steps) {
 		if m.node.kind != primitive {
 			return plan{}, fmt.Errorf("the file's %s is no %s: %w", m.node.name, leaf.Type, ErrUnmappable)
 		}
 		p.own, p.column, p.maxRep, p.tail = true, m.node.column, leaf.MaxRep, leaf.MaxDef
-		if p.convert, err = newConversion(f.Schema.Column(p.column), leaf); err != nil {
+		if p.convert, err = newConversion(sc.Column(p.column), leaf); err != nil {
 			return plan{}, err
 		}
 	} else {
@@ -131,7 +146,7 @@ func newPlan(t *Target, f *source.File, root *node, leaf *layout.Leaf, opts Opti
 		}
 	}
 	if p.column >= 0 {
-		p.levels = p.levelMap(m, f.Schema.Column(p.column).MaxDefinitionLevel())
+		p.levels = p.levelMap(m, sc.Column(p.column).MaxDefinitionLevel())
 	}
 	return p, nil
 }
@@ -228,7 +243,7 @@ func (p *plan) apply(b, out *column.Batch) error {
 		repeat(&out.Values, p.constant, present)
 		return nil
 	}
-	return p.convert(&b.Values, &out.Values)
+	return p.convert.apply(&b.Values, &out.Values)
 }
 
 // flat covers a column without levels.

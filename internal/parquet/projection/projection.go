@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/apache/arrow-go/v18/parquet/schema"
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/parquet/column"
@@ -48,27 +49,35 @@ type Projection struct {
 
 // New maps a file's columns.
 func New(t *Target, f *source.File, opts Options) (*Projection, error) {
-	root, tree := newTree(f.Schema, t.Names)
-	if err := duplicate(root); err != nil {
+	plans, err := newPlans(t, f.Schema, opts)
+	if err != nil {
 		return nil, fmt.Errorf("map %s: %w", f.Location, err)
+	}
+	return &Projection{file: f, opts: opts, plans: plans}, nil
+}
+
+// newPlans plans all leaves.
+func newPlans(t *Target, sc *schema.Schema, opts Options) (plans []plan, err error) {
+	root, tree := newTree(sc, t.Names)
+	if err := duplicate(root); err != nil {
+		return nil, err
 	}
 	switch {
 	case !tree.hasIDs && !tree.mapped:
-		return nil, fmt.Errorf("map %s: the file has no field IDs and the table no name mapping: %w", f.Location, ErrUnmappable)
+		return nil, fmt.Errorf("the file has no field IDs and the table no name mapping: %w", ErrUnmappable)
 	case tree.hasIDs:
 		if name := unidentified(root, nil); name != "" {
-			return nil, fmt.Errorf("map %s: column %s has no field ID, others have one: %w", f.Location, name, ErrUnmappable)
+			return nil, fmt.Errorf("column %s has no field ID, others have one: %w", name, ErrUnmappable)
 		}
 	}
-	p := &Projection{file: f, opts: opts}
 	for _, leaf := range t.Layout.Leaves {
-		pl, err := newPlan(t, f, root, leaf, opts)
+		p, err := newPlan(t, sc, root, leaf, opts)
 		if err != nil {
-			return nil, fmt.Errorf("map column %s of %s: %w", leaf.Path, f.Location, err)
+			return nil, fmt.Errorf("column %s: %w", leaf.Path, err)
 		}
-		p.plans = append(p.plans, pl)
+		plans = append(plans, p)
 	}
-	return p, nil
+	return plans, nil
 }
 
 // Scan yields a leaf's rows, from first to last, in batches of whole rows in the target's form. A batch is only valid during the call of yield.

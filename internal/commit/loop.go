@@ -218,12 +218,8 @@ func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.
 	p := retryPatience(head.Metadata.Properties())
 	switch {
 	case err == nil:
-		if err := l.conclude(ctx, n, maintenance.Committed); err != nil {
-			return none, false, err
-		}
-		if err := l.concludeOthers(ctx, n); err != nil {
-			return none, false, err
-		}
+		// It landed, whether that can be written down or not: a later execution finds the snapshot in the head.
+		l.unwritten = errors.Join(l.conclude(ctx, n, maintenance.Committed), l.concludeOthers(ctx, n))
 		return l.landed(ctx, answer.Table, n)
 	case errors.Is(err, catalogs.ErrConflict):
 		l.fates[n].said = maintenance.Conflict

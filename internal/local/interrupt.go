@@ -84,9 +84,5 @@ func (r *Runner) interrupted(ctx context.Context, st state.Store, host *Host, he
 	if err := r.closeRun(ctx, st, held, interruptedCause); err != nil {
 		return maintenance.ReportOutput{}, errors.Join(fmt.Errorf("run %s: %w", held.RunID, cause), fmt.Errorf("close interrupted run: %w", err))
 	}
-	record, found, err := st.FindRun(ctx, held.RunID)
-	if err != nil || !found {
-		return maintenance.ReportOutput{}, errors.Join(fmt.Errorf("run %s: %w", held.RunID, cause), err)
-	}
-	return record.Report, nil
+	return r.record(ctx, st, held.RunID, fmt.Errorf("run %s: %w", held.RunID, cause))
 }

@@ -33,6 +33,9 @@ type Runner struct {
 	// Observe gets the execution's history events (progress); nil for none.
 	Observe func(workflow.Event)
 	Log     *slog.Logger
+
+	// answers knows what could not be stored; nil where the functions are not in this process.
+	answers *answers
 }
 
 // BusyError says that a living run holds the table.
@@ -185,6 +188,9 @@ func (r *Runner) unlock(lock *flock.Flock) {
 
 // execute runs the state machine to its end.
 func (r *Runner) execute(ctx context.Context, st state.Store, in maintenance.ExecutionInput, input []byte) (maintenance.ReportOutput, error) {
+	if r.answers != nil {
+		defer r.answers.take(in.Run.RunID)
+	}
 	work, err := r.Clients.Work()
 	if err != nil {
 		return maintenance.ReportOutput{}, err
@@ -213,11 +219,21 @@ func (r *Runner) execute(ctx context.Context, st state.Store, in maintenance.Exe
 		}
 		return out, nil
 	}
-	record, found, err := st.FindRun(context.WithoutCancel(ctx), in.Run.RunID)
-	if err != nil || !found {
-		return maintenance.ReportOutput{}, errors.Join(result.Err(), err)
+	return r.record(context.WithoutCancel(ctx), st, in.Run.RunID, result.Err())
+}
+
+// record is the report of a run that ended badly: what this process knows better, else the stored one; else the error.
+func (r *Runner) record(ctx context.Context, st state.Store, id maintenance.RunID, cause error) (maintenance.ReportOutput, error) {
+	if r.answers != nil {
+		if out, found := r.answers.take(id); found {
+			return out, nil
+		}
 	}
-	return record.Report, nil
+	record, found, err := st.FindRun(ctx, id)
+	if err == nil && found {
+		return record.Report, nil
+	}
+	return maintenance.ReportOutput{}, errors.Join(cause, err)
 }
 
 // substitutions names the functions as Host knows them.

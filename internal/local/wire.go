@@ -46,18 +46,21 @@ func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runne
 		return nil, err
 	}
 	w := wiring{clients: clients, work: work, location: clients.Settings().WorkLocation, opts: opts}
+	said := newAnswers(work, w.location)
 	functions := map[string]edge.Raw{
 		contract.FunctionPlan: edge.Handler(plan.New(plan.Deps{
 			Catalog: w.reader, Work: work, WorkLocation: w.location, Leases: st, Now: opts.Now, NewAttempt: uuid.NewString, Log: opts.Log,
 		}).Handle),
 		contract.FunctionCompact: w.compact(),
-		contract.FunctionCommit:  w.commit(),
+		contract.FunctionCommit:  said.commit(w.commit()),
 		contract.FunctionSweep:   w.sweep(),
-		contract.FunctionReport: edge.Handler(report.New(report.Deps{
+		contract.FunctionReport: said.report(report.New(report.Deps{
 			Work: work, WorkLocation: w.location, State: st, Metrics: telemetry.Discard{}, Notifier: opts.Notifier, Now: opts.Now, Log: opts.Log,
-		}).Handle),
+		})),
 	}
-	return &Runner{Clients: clients, Functions: functions, LockDir: opts.LockDir, Now: opts.Now, Observe: opts.Observe, Log: opts.Log}, nil
+	return &Runner{
+		Clients: clients, Functions: functions, LockDir: opts.LockDir, Now: opts.Now, Observe: opts.Observe, Log: opts.Log, answers: said,
+	}, nil
 }
 
 type wiring struct {
@@ -84,8 +87,8 @@ func (w wiring) compact() edge.Raw {
 	})
 }
 
-func (w wiring) commit() edge.Raw {
-	fn := &commit.Function{
+func (w wiring) commit() *commit.Function {
+	return &commit.Function{
 		Open: func(ctx context.Context, id maintenance.TableID) (commit.Port, error) {
 			l, err := w.clients.Lake(ctx, id.Catalog)
 			if err != nil {
@@ -103,7 +106,6 @@ func (w wiring) commit() edge.Raw {
 			return st.Renew(ctx, run.Table, run.Token, w.opts.Now(), state.LeaseTTL)
 		},
 	}
-	return edge.Handler(fn.Handle)
 }
 
 func (w wiring) sweep() edge.Raw {

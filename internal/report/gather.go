@@ -20,16 +20,18 @@ type gatherer struct {
 	work *handoff.Work
 	// ended is the failure that ended the run, nil when none did.
 	ended *maintenance.StepError
+	// short says that the run's end kept something of a job from being done.
+	short bool
 }
 
-func (g gatherer) index(ctx context.Context, job maintenance.Job) (handoff.Index, bool, error) {
+func (g *gatherer) index(ctx context.Context, job maintenance.Job) (handoff.Index, bool, error) {
 	var index handoff.Index
 	found, err := g.read(ctx, g.work.Index(job), &index)
 	return index, found, err
 }
 
 // read decodes an object; found is false when there is none.
-func (g gatherer) read(ctx context.Context, location string, v any) (bool, error) {
+func (g *gatherer) read(ctx context.Context, location string, v any) (bool, error) {
 	err := g.work.Read(ctx, location, v)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
@@ -38,7 +40,7 @@ func (g gatherer) read(ctx context.Context, location string, v any) (bool, error
 }
 
 // job tells how a planned job ended.
-func (g gatherer) job(ctx context.Context, index handoff.Index) (maintenance.JobOutcome, error) {
+func (g *gatherer) job(ctx context.Context, index handoff.Index) (maintenance.JobOutcome, error) {
 	out := maintenance.JobOutcome{Job: index.Job, Outcome: index.Outcome, Reason: index.Reason, Columns: zeroColumns(index.Job), Plan: index.Detail}
 	switch {
 	case index.Outcome != "":
@@ -57,7 +59,7 @@ func (g gatherer) job(ctx context.Context, index handoff.Index) (maintenance.Job
 }
 
 // batches sums up a rewrite's commits. Groups that did not land are refusals; the job is committed when any batch is.
-func (g gatherer) batches(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
+func (g *gatherer) batches(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
 	landed, failed, idle := 0, 0, ""
 	out.Refusals = refusedFiles(index.Detail)
 	var bad maintenance.JobOutcome
@@ -114,7 +116,7 @@ func refusedFiles(detail json.RawMessage) []string {
 }
 
 // batch reads one commit's result. Without one the run ended before the commit was settled.
-func (g gatherer) batch(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
+func (g *gatherer) batch(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
 	var result handoff.CommitResult
 	found, err := g.read(ctx, g.work.Commit(job, batch), &result)
 	if err != nil {
@@ -131,8 +133,9 @@ func (g gatherer) batch(ctx context.Context, job maintenance.Job, batch int, out
 	return nil
 }
 
-// unsettled tells a commit that was never tried from one whose state is unknown: by whether its fate log announces a call.
-func (g gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
+// unsettled tells a commit that was never tried from one whose state is unknown, and from one that landed without a result: by whether its fate log
+// announces a call, and how that ended.
+func (g *gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int, out *maintenance.JobOutcome) error {
 	out.Outcome, out.Reason = g.cutShort("the run ended before this commit")
 	for n := 0; ; n++ {
 		var fate handoff.Fate
@@ -145,7 +148,13 @@ func (g gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int,
 		if err != nil {
 			return err
 		}
-		if !fate.Abandoned && !settled {
+		switch {
+		case settled && end.Outcome == maintenance.Committed:
+			g.short = true
+			out.Outcome, out.SnapshotID = maintenance.Committed, fate.SnapshotID
+			out.Reason = "committed; what exactly could not be written down"
+			return nil
+		case !fate.Abandoned && !settled:
 			out.Outcome, out.Reason, out.SnapshotID = maintenance.Unknown, "the catalog's answer was lost: nothing was deleted", fate.SnapshotID
 		}
 	}
@@ -156,6 +165,9 @@ func zeroColumns(job maintenance.Job) map[string]int64 {
 	names := map[maintenance.Job][]string{
 		maintenance.RewriteDataFiles: {
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
+		},
+		maintenance.RewritePositionDeleteFiles: {
+			"rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count",
 		},
 		maintenance.RewriteManifests: {"rewritten_manifests_count", "added_manifests_count"},
 		maintenance.ExpireSnapshots: {
@@ -171,7 +183,8 @@ func zeroColumns(job maintenance.Job) map[string]int64 {
 }
 
 // cutShort is the outcome of a step that the run's end kept from being done, with the cause of that end.
-func (g gatherer) cutShort(reason string) (maintenance.Outcome, string) {
+func (g *gatherer) cutShort(reason string) (maintenance.Outcome, string) {
+	g.short = true
 	if g.ended == nil {
 		return maintenance.Failed, reason
 	}

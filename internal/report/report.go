@@ -60,9 +60,10 @@ type Function struct{ deps Deps }
 // New returns the function.
 func New(deps Deps) *Function { return &Function{deps: deps} }
 
-// Handle gathers, remembers and tells. A second call writes the same history and frees nothing twice.
+// Handle gathers, remembers and tells. A second call writes the same history and frees nothing twice. The outcome is returned beside the error when
+// it could be gathered but not remembered.
 func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (maintenance.ReportOutput, error) {
-	g := gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID), ended: in.Error}
+	g := &gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID), ended: in.Error}
 	out := maintenance.ReportOutput{V: contract.PayloadVersion, Run: in.Run, Jobs: []maintenance.JobOutcome{}}
 	started := f.deps.Now().UnixMilli()
 	for _, job := range maintenance.Chain() {
@@ -83,12 +84,13 @@ func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (main
 	out.Outcome = overall(out.Jobs)
 	if in.Error != nil {
 		out.Error, out.Reason = in.Error.Error, causeOf(*in.Error)
-		out.Outcome = worst(out.Outcome, outcomeOf(in.Error.Error))
+		if out.Outcome == maintenance.Committed && len(out.Jobs) == len(in.Request.Jobs) && !g.short {
+			out.Reason = "what was asked for is committed; ending the run failed: " + out.Reason
+		} else {
+			out.Outcome = worst(out.Outcome, outcomeOf(in.Error.Error))
+		}
 	}
-	if err := f.remember(ctx, in, out, started); err != nil {
-		return maintenance.ReportOutput{}, err
-	}
-	return out, f.release(ctx, in.Run)
+	return out, errors.Join(f.remember(ctx, in, out, started), f.release(ctx, in.Run))
 }
 
 // remember writes history, the ledger's last runs, and metrics.

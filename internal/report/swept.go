@@ -13,7 +13,7 @@ import (
 
 // swept adds what sweep did for an expiry or an orphan sweep. An expiry stays committed whatever its clean-up did: what was left is told, and goes
 // with remove_orphan_files.
-func (g gatherer) swept(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
+func (g *gatherer) swept(ctx context.Context, index handoff.Index, out *maintenance.JobOutcome) error {
 	summary, err := g.work.SweepSummary(ctx, index.Job, 0)
 	if errors.Is(err, store.ErrNotFound) {
 		if out.Outcome == "" {

@@ -115,7 +115,7 @@ func (l *fates) perhaps(location string) bool {
 
 // unknown reports whether the batch may have been committed without anybody having said so.
 func (l *fates) unknown() bool {
-	return l.result == nil && slices.ContainsFunc(l.attempts, func(a attempt) bool { return !a.free() })
+	return l.result == nil && slices.ContainsFunc(l.attempts, func(a attempt) bool { return !a.free() && a.outcome != maintenance.Committed })
 }
 
 // refusedFor reports whether an outcome proves that the attempt did not land.

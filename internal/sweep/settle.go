@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
@@ -36,7 +37,26 @@ func (s *step) settle(ctx context.Context, head *lake.Table, e *jobEnd) error {
 		at = snap.SnapshotID
 	}
 	for _, l := range e.logs {
+		if err := s.landed(ctx, head, l); err != nil {
+			return err
+		}
 		l.settle(head.Pointer.Version, at)
+	}
+	return nil
+}
+
+// landed writes down which attempt without an answer is in the head: the run's report says so then.
+func (s *step) landed(ctx context.Context, head *lake.Table, l *fates) error {
+	for n := range l.attempts {
+		a := &l.attempts[n]
+		if a.outcome != "" || a.SnapshotID == 0 || head.Metadata.SnapshotByID(a.SnapshotID) == nil {
+			continue
+		}
+		end := handoff.FateEnd{V: contract.PayloadVersion, Outcome: maintenance.Committed}
+		if _, err := s.work.WriteOnce(ctx, s.work.FateEnd(l.job, l.batch, n), &end); err != nil {
+			return err
+		}
+		a.outcome = end.Outcome
 	}
 	return nil
 }

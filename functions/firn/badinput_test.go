@@ -75,8 +75,9 @@ func mistakes() []badInput {
 			says: []string{"older_than", "24 hours", "unsafe_older_than"},
 		},
 		{
-			name: "job that is not built", table: "small_v2", args: []string{"call", "rewrite_position_delete_files", "--table", "db.small_v2"}, code: exitRefused,
-			says: []string{"not built"},
+			name: "option of another job", table: "small_v2", code: exitUsage,
+			args: []string{"call", "rewrite_position_delete_files", "--table", "db.small_v2", "--option", "delete-file-threshold=1"},
+			says: []string{"delete-file-threshold", "no option of that name"},
 		},
 		{name: "verb that is not built", args: []string{"verify", "--table", "db.small_v2"}, code: exitRefused, says: []string{"not built"}},
 		{name: "unknown catalog", table: "small_v2", args: with(rewrite, "--catalog", "prod"), code: exitUsage, says: []string{`"prod"`, "firn.yaml"}},

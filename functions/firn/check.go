@@ -77,12 +77,10 @@ func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) erro
 		if strategy, err = decide.ParseStrategy(r.Args["strategy"], r.Args["sort_order"], !t.Metadata.SortOrder().IsUnsorted()); err == nil {
 			_, err = decide.ParseDataFilesOptions(strategy, r.Options, tableFacts(t.Metadata))
 		}
-		if where := r.Args["where"]; where != "" {
-			_, fault := sparksql.ParsePredicate(where)
-			if fault != nil {
-				err = errors.Join(err, &usageError{fmt.Errorf("read where: %w", fault)})
-			}
-		}
+		err = errors.Join(err, checkWhere(r))
+	case maintenance.RewritePositionDeleteFiles:
+		_, err = decide.ParsePositionDeletesOptions(r.Options, tableFacts(t.Metadata), t.Metadata.Version())
+		err = errors.Join(err, checkWhere(r))
 	case maintenance.RewriteManifests:
 		_, err = decide.ParseManifestsOptions(r.Args, t.ManifestsTable())
 	case maintenance.ExpireSnapshots:
@@ -98,6 +96,18 @@ func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) erro
 		return nil
 	}
 	return err
+}
+
+// checkWhere reads the condition; whether the table has its columns is left to the run.
+func checkWhere(r maintenance.JobRequest) error {
+	where := r.Args["where"]
+	if where == "" {
+		return nil
+	}
+	if _, fault := sparksql.ParsePredicate(where); fault != nil {
+		return &usageError{fmt.Errorf("read where: %w", fault)}
+	}
+	return nil
 }
 
 func tableFacts(meta table.Metadata) decide.TableFacts {

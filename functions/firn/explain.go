@@ -2,12 +2,10 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"firn/internal/local/inspect"
-	"firn/internal/maintenance"
 	"firn/internal/policy"
 )
 
@@ -68,7 +66,6 @@ func (c *explainCommand) Run(a *app) error {
 
 // automatic says what an automatic run would do.
 func automatic(mode policy.Mode, due []string) string {
-	due = slices.DeleteFunc(slices.Clone(due), func(job string) bool { return !maintenance.Job(job).Built() })
 	switch {
 	case mode == policy.Off:
 		return "none: mode is off"

@@ -18,6 +18,8 @@ func columnOrder(job maintenance.Job) []string {
 		return []string{
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
 		}
+	case maintenance.RewritePositionDeleteFiles:
+		return []string{"rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count"}
 	case maintenance.RewriteManifests:
 		return []string{"rewritten_manifests_count", "added_manifests_count"}
 	case maintenance.ExpireSnapshots:
@@ -46,6 +48,9 @@ func (a *app) printCall(job maintenance.Job, report maintenance.ReportOutput, as
 	result := callResult(job, report)
 	if outcomeStatus(report.Outcome) != exitDone {
 		result.Outcome = report.Outcome
+	}
+	if result.Reason == "" {
+		result.Reason = report.Reason // what is to be said about the run's end
 	}
 	if asJSON {
 		return a.printJSON(callObject(result, report))

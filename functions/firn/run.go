@@ -13,15 +13,10 @@ import (
 // runCommand runs several jobs of the chain in one run.
 type runCommand struct {
 	Table  string   `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
-	Job    []string `help:"Job to run; may be repeated. Default: all that are built." placeholder:"J"`
+	Job    []string `help:"Job to run; may be repeated. Default: all of the chain." placeholder:"J"`
 	Due    bool     `help:"Run only what the policy finds due."`
 	DryRun bool     `help:"Plan and report; change nothing."`
 	JSON   bool     `name:"json" help:"Print one JSON object."`
-}
-
-// builtJobs are the jobs that a run may execute, in chain order.
-func builtJobs() []maintenance.Job {
-	return slices.DeleteFunc(maintenance.Chain(), func(job maintenance.Job) bool { return !job.Built() })
 }
 
 // Run runs the jobs. A person asked, so firn.mode is not looked at; thresholds, arguments and options are those of the table's policy.
@@ -69,7 +64,7 @@ func (c *runCommand) Run(a *app) error {
 // jobs are the jobs that were named, in chain order; all that are built when none was.
 func (c *runCommand) jobs() ([]maintenance.Job, error) {
 	if len(c.Job) == 0 {
-		return builtJobs(), nil
+		return maintenance.Chain(), nil
 	}
 	wanted := map[maintenance.Job]bool{}
 	for _, name := range c.Job {

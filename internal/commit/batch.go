@@ -108,7 +108,12 @@ func (s *session) readGroup(ctx context.Context, b *batch, location string) (*gr
 	case err != nil:
 		return nil, fmt.Errorf("read result of group %d: %w", g.Index, err)
 	}
-	v := g.check(b, result, s.sequenceRule())
+	var v *verdict
+	if s.in.Job == maintenance.RewritePositionDeleteFiles {
+		v = g.checkDeletes(b, result)
+	} else {
+		v = g.check(b, result, s.sequenceRule())
+	}
 	if v == nil && !s.f.SkipReopen {
 		var err error
 		if v, err = s.reopen(ctx, g); err != nil {

@@ -94,6 +94,8 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	switch in.Job {
 	case maintenance.RewriteDataFiles:
 		result, err = s.rewrite(ctx)
+	case maintenance.RewritePositionDeleteFiles:
+		result, err = s.rewriteDeletes(ctx)
 	case maintenance.RewriteManifests:
 		result, err = s.rewriteManifests(ctx)
 	case maintenance.ExpireSnapshots:
@@ -105,10 +107,15 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 		return maintenance.CommitOutput{}, err
 	}
 	result.V = contract.PayloadVersion
-	if _, err := work.WriteOnce(ctx, work.Commit(in.Job, in.Batch), &result); err != nil {
+	_, err = work.WriteOnce(ctx, work.Commit(in.Job, in.Batch), &result)
+	if err = errors.Join(s.unwritten, err); err != nil && result.Outcome != maintenance.Committed {
 		return maintenance.CommitOutput{}, err
 	}
-	return answer(result), nil
+	out := answer(result)
+	if err != nil {
+		out.Reason = fmt.Sprintf("committed, but that could not be written to the work location: %v", err)
+	}
+	return out, nil
 }
 
 // session is one execution of Handle.
@@ -123,6 +130,8 @@ type session struct {
 	fates []fate
 	// discarded are manifests of attempts that failed while they were built: no entry of the log names them.
 	discarded []string
+	// unwritten is why the end of an attempt that landed could not be written down.
+	unwritten error
 }
 
 // readIndex reads the job's plan and checks that it is this run's.

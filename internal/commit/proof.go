@@ -55,7 +55,13 @@ func (s *session) reopen(ctx context.Context, g *group) (*verdict, error) {
 	found := make([]*verdict, len(g.outputs))
 	readers, ctx := errgroup.WithContext(ctx)
 	readers.SetLimit(objectReaders)
+	seen := map[string]bool{}
 	for i, o := range g.outputs {
+		if path := o.File.FilePath(); seen[path] {
+			continue // another vector of a Puffin file
+		} else {
+			seen[path] = true
+		}
 		readers.Go(func() error {
 			var err error
 			found[i], err = reopenFile(ctx, s.port.Store, o.File)

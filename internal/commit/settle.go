@@ -115,7 +115,7 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 				return n, nil
 			}
 			old := head.Metadata.Version() > 1 && m.SequenceNum() <= sinceSequence
-			if len(outputs) == 0 || seen[m.FilePath()] || old || m.ManifestContent() != iceberg.ManifestContentData {
+			if len(outputs) == 0 || seen[m.FilePath()] || old || m.ManifestContent() != s.outputContent() {
 				continue
 			}
 			seen[m.FilePath()] = true
@@ -125,6 +125,14 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 		}
 	}
 	return -1, nil
+}
+
+// outputContent is the kind of manifest that lists the job's outputs.
+func (s *session) outputContent() iceberg.ManifestContent {
+	if s.in.Job == maintenance.RewritePositionDeleteFiles {
+		return iceberg.ManifestContentDeletes
+	}
+	return iceberg.ManifestContentData
 }
 
 // findIn looks for the outputs in one manifest. A tombstone proves a commit as well as a live entry does.

@@ -27,9 +27,6 @@ func (f *Function) decide(ctx context.Context, v *view, head state.Head, shards 
 	record := state.Decision{Table: v.id, AtMS: input.NowMS, SnapshotID: head.SnapshotID, Action: "none"}
 	request := maintenance.Request{Automatic: true, Trigger: "event"}
 	for _, d := range decide.Due(input, v.policy) {
-		if d.Due && !d.Job.Built() {
-			d.Due, d.Reason = false, "not built yet; it would be due: "+d.Reason
-		}
 		record.Reasons = append(record.Reasons, fmt.Sprintf("%s: %t: %s", d.Job, d.Due, d.Reason))
 		if d.Due {
 			record.Due = append(record.Due, d.Job)

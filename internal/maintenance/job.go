@@ -29,11 +29,6 @@ func ParseJob(name string) (Job, error) {
 	return "", fmt.Errorf("unknown job %q: want one of %v", name, Chain())
 }
 
-// Built reports whether this version executes the job. A job that is not built is refused when it is called, and never due.
-func (j Job) Built() bool {
-	return j != RewritePositionDeleteFiles
-}
-
 // Rewrites reports whether the job replaces files by new ones of the same content, and so ends in a replace snapshot.
 func (j Job) Rewrites() bool {
 	return j == RewriteDataFiles || j == RewritePositionDeleteFiles || j == RewriteManifests

@@ -149,18 +149,26 @@ func summaryOf(plan maintenance.RewritePlan) DataFilesSummary {
 	return s
 }
 
-// writeGroups writes the pinned state, the groups and the map items, and fills the index.
+// writeGroups writes the groups of a selection.
 func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, sel selection) error {
+	return p.writeBatches(ctx, index, sel.pinned, sel.opts.Batches(len(sel.groups)), func(g int) (handoff.Group, error) {
+		return p.group(sel.groups[g], sel)
+	})
+}
+
+// writeBatches writes the pinned state, the groups and the map items, and fills the index.
+func (p *planner) writeBatches(ctx context.Context, index *handoff.Index, pinned handoff.Pinned, batches []decide.Batch,
+	groupAt func(g int) (handoff.Group, error),
+) error {
 	part := func(name string) string { return p.work.Part(index.Job, p.attempt, name) }
 	index.PinnedLocation = part("pinned.json")
-	if err := p.put(ctx, index.PinnedLocation, sel.pinned); err != nil {
+	if err := p.put(ctx, index.PinnedLocation, pinned); err != nil {
 		return err
 	}
-	batches := sel.opts.Batches(len(sel.groups))
 	for b, batch := range batches {
 		items := make([]any, 0, batch.Count)
 		for g := batch.First; g < batch.First+batch.Count; g++ {
-			group, err := p.group(sel.groups[g], sel)
+			group, err := groupAt(g)
 			if err != nil {
 				return err
 			}

@@ -176,6 +176,8 @@ func (p *planner) plan(ctx context.Context) (handoff.Index, error) {
 		switch p.request.Job {
 		case maintenance.RewriteDataFiles:
 			err = p.rewriteDataFiles(ctx, &index)
+		case maintenance.RewritePositionDeleteFiles:
+			err = p.rewritePositionDeleteFiles(ctx, &index)
 		case maintenance.RewriteManifests:
 			err = p.rewriteManifests(ctx, &index)
 		case maintenance.ExpireSnapshots:

@@ -217,14 +217,15 @@ func TestRefusalsAndNothingToDo(t *testing.T) {
 		outcome maintenance.Outcome
 		reason  string
 	}{
-		"unknown option":             {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"min-input-file": "2"}}, nil, maintenance.Refused, "min-input-files"},
-		"value out of range":         {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"delete-ratio-threshold": "1.5"}}, nil, maintenance.Refused, "delete-ratio-threshold"},
-		"unknown column":             {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
-		"unknown branch":             {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
-		"sort is not built":          {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "id"}}, nil, maintenance.Refused, "not built"},
-		"position deletes not built": {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.Refused, "not built"},
-		"few files":                  {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},
-		"retain nothing":             {maintenance.JobRequest{Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "0"}}, nil, maintenance.Refused, "retain_last"},
+		"unknown option":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"min-input-file": "2"}}, nil, maintenance.Refused, "min-input-files"},
+		"value out of range":        {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"delete-ratio-threshold": "1.5"}}, nil, maintenance.Refused, "delete-ratio-threshold"},
+		"unknown column":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
+		"unknown branch":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
+		"sort is not built":         {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "id"}}, nil, maintenance.Refused, "not built"},
+		"no position deletes":       {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.NothingToDo, "none of 0"},
+		"where of position deletes": {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
+		"few files":                 {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},
+		"retain nothing":            {maintenance.JobRequest{Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "0"}}, nil, maintenance.Refused, "retain_last"},
 		"not its own files": {
 			maintenance.JobRequest{Job: maintenance.ExpireSnapshots},
 			func(tbl *icebergtest.Table) { tbl.SetProperty("gc.enabled", "false") }, maintenance.Refused, "gc.enabled",

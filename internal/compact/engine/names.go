@@ -22,6 +22,13 @@ func fileName(job Job, n int) string {
 	return fmt.Sprintf("00000-%d-%s-%s-%05d.parquet", job.Group, job.Run, job.Attempt, n)
 }
 
+// DeleteLocation is where delete file n of an attempt goes, counted from 1, in a partition of the job's spec; schema has the spec's source columns,
+// ext is the file's extension. Of the job only its names, its place and its spec are looked at.
+func DeleteLocation(job Job, schema *iceberg.Schema, n int, partition map[int]any, ext string) string {
+	name := strings.TrimSuffix(fileName(job, n), ".parquet") + "-deletes." + ext
+	return location(job, partitionPath(job.Spec, schema, partition), name)
+}
+
 // OutputLocation is where output n of an attempt goes, counted from 1, in a partition of the job's spec.
 func OutputLocation(job Job, n int, partition map[int]any) string {
 	return location(job, partitionPath(job.Spec, job.Target.Layout.Schema, partition), fileName(job, n))

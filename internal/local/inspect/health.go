@@ -100,9 +100,6 @@ func (v *View) Health(ctx context.Context, p policy.Policy, past History) (Healt
 	}
 	slices.Sort(h.Refs)
 	for _, d := range decide.Due(v.dueInput(s, h.Manifests, past), p) {
-		if d.Due && !d.Job.Built() {
-			d.Reason += " (this job is not built yet)"
-		}
 		h.Due = append(h.Due, Due{Job: string(d.Job), Due: d.Due, Reason: d.Reason})
 		if d.Due {
 			h.AsksFor = append(h.AsksFor, string(d.Job))

@@ -2,7 +2,8 @@
 SHELL       := /bin/bash
 GO          ?= go
 ARCH        ?= arm64
-SEEDS       ?= 20
+SEEDS       ?= 1-1000
+SIM_BUDGET  ?= 0
 FUZZTIME    ?= 10s
 TEST_FLAGS  ?=
 FUNCTIONS   := evaluate schedule plan compact commit sweep report
@@ -12,7 +13,7 @@ PYTHON      ?= python3
 VENV        := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race fuzz lint fmt vet build firn check interop python tidy-check golden clean
+.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop python tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +33,9 @@ setup: ## install what the suites need beyond Go and make (PostgreSQL server, Py
 
 race: ## run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 30m ./...
+
+sim: ## play the seeded simulation: SEEDS=1-1000, or one seed to repeat it; SIM_BUDGET=60s stops there and names the next seed
+	@$(GO) test -count=1 -timeout 0 -v -run 'TestSeeds$$' ./internal/simulation -args -seeds $(SEEDS) -budget $(SIM_BUDGET)
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@tools/fuzz.sh $(FUZZTIME)

@@ -7,6 +7,7 @@ package evaluate
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -40,13 +41,20 @@ type Deps struct {
 	Refuse func(ctx context.Context, message events.SQSMessage, reason error) error
 	Now    func() time.Time
 	Log    *slog.Logger
+	// NewNonce makes what keeps the IDs of two runs apart (maintenance.UniqueRunID); nil means 128 random bits.
+	NewNonce func() string
 }
 
 // Function is evaluate.
 type Function struct{ deps Deps }
 
 // New returns the function.
-func New(deps Deps) *Function { return &Function{deps: deps} }
+func New(deps Deps) *Function {
+	if deps.NewNonce == nil {
+		deps.NewNonce = rand.Text
+	}
+	return &Function{deps: deps}
+}
 
 // Handle looks once at each table that the batch names. The answer lists messages to deliver again: those of tables whose look failed for a reason
 // that may pass. A message that is no event never blocks the others.

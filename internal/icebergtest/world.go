@@ -11,6 +11,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,6 +43,8 @@ type World struct {
 	Location string
 
 	tb testing.TB
+	// states are the states that were read, by metadata location: such a file never changes.
+	states sync.Map
 }
 
 // worldStart is an arbitrary time, later than any that a table of another engine under testdata has.
@@ -139,8 +142,13 @@ func (w *World) Open(id maintenance.TableID) *Table { return &Table{ID: id, w: w
 // State loads the table's current state.
 func (t *Table) State() *lake.Table {
 	t.w.tb.Helper()
-	state, err := lake.Load(context.Background(), t.w.Catalog, t.w.Store, t.ID)
+	pointer := t.Pointer()
+	if state, ok := t.w.states.Load(pointer.MetadataLocation); ok {
+		return state.(*lake.Table)
+	}
+	state, err := lake.Read(context.Background(), t.w.Store, t.ID, pointer)
 	t.w.check(err)
+	t.w.states.Store(pointer.MetadataLocation, state)
 	return state
 }
 

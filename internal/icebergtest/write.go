@@ -32,7 +32,11 @@ type fileArgs struct {
 
 // writeFile writes a Parquet file and describes it as a data file, with the statistics that iceberg-go takes from the footer.
 func (c *commit) writeFile(a fileArgs) (iceberg.DataFile, error) {
-	data, footer, err := encodeParquet(a.schema, a.rows)
+	codec := compress.Codecs.Zstd
+	if c.base.Metadata.Properties()["write.parquet.compression-codec"] == "uncompressed" {
+		codec = compress.Codecs.Uncompressed
+	}
+	data, footer, err := encodeParquet(a.schema, a.rows, codec)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +51,7 @@ func (c *commit) writeFile(a fileArgs) (iceberg.DataFile, error) {
 	})
 }
 
-func encodeParquet(schema *iceberg.Schema, rows []Row) ([]byte, *metadata.FileMetaData, error) {
+func encodeParquet(schema *iceberg.Schema, rows []Row, codec compress.Compression) ([]byte, *metadata.FileMetaData, error) {
 	arrowSchema, err := table.SchemaToArrowSchema(schema, nil, true, false)
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +68,7 @@ func encodeParquet(schema *iceberg.Schema, rows []Row) ([]byte, *metadata.FileMe
 	record := b.NewRecordBatch()
 	defer record.Release()
 	var out bytes.Buffer
-	w, err := pqarrow.NewFileWriter(arrowSchema, &out, parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd)),
+	w, err := pqarrow.NewFileWriter(arrowSchema, &out, parquet.NewWriterProperties(parquet.WithCompression(codec)),
 		pqarrow.DefaultWriterProps())
 	if err != nil {
 		return nil, nil, err

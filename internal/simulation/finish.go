@@ -1,0 +1,123 @@
+package simulation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"firn/internal/maintenance"
+	"firn/internal/state"
+)
+
+// finish is the end of a seed: the faults are over, what runs comes to its end, and then everything must be clean.
+func (s *Sim) finish() {
+	s.calm = true
+	clear(s.inFlight)
+	s.note("calm")
+	s.drain()
+	s.pass(25 * time.Hour)
+	s.must("the last compaction", maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}})
+	s.pass(4 * 24 * time.Hour)
+	s.must("the last sweep", maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles})
+	s.checkEnd()
+	s.checkLedger()
+}
+
+// drain lets everything that runs come to its end.
+func (s *Sim) drain() {
+	s.envLeft = 0
+	for s.fault == "" && s.turn() {
+		if s.step > maxSteps {
+			s.failf("no end after %d steps", s.step)
+		}
+	}
+}
+
+// must runs a job that has to succeed.
+func (s *Sim) must(what string, job maintenance.JobRequest) {
+	if s.fault != "" {
+		return
+	}
+	r := s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{job}}, 0)
+	s.drain()
+	switch {
+	case s.fault != "":
+	case r.report == nil:
+		s.failf("%s has no report: %s", what, r.outcome)
+	case len(r.report.Jobs) != 1:
+		s.failf("%s reports %d jobs", what, len(r.report.Jobs))
+	case r.report.Jobs[0].Outcome != maintenance.Committed && r.report.Jobs[0].Outcome != maintenance.NothingToDo:
+		s.failf("%s ended %s: %s %v", what, r.report.Jobs[0].Outcome, r.report.Jobs[0].Reason, r.report.Jobs[0].Refusals)
+	}
+}
+
+// checkEnd compares what lies under the table with what it needs, and every kept snapshot with the model.
+func (s *Sim) checkEnd() {
+	if s.fault != "" {
+		return
+	}
+	t := s.state()
+	s.checkFiles(t)
+	needed := s.reach()
+	for _, location := range s.objects() {
+		if !needed[location] {
+			s.failf("%s is left after the last sweep", short(location))
+		}
+	}
+	for u, err := range s.world.Store.Uploads(context.Background(), "s3://world/") {
+		if err != nil || u.Location != "" {
+			s.failf("the upload of %s is left after the last sweep (error %v)", short(u.Location), err)
+		}
+	}
+	s.reader = newReader(s)
+	for _, snap := range t.Metadata.Snapshots() {
+		s.checkSnapshot(t, &snap)
+	}
+}
+
+// checkLedger compares the ledger, folded commit by commit as events came, with one that sees the table for the first time.
+func (s *Sim) checkLedger() {
+	if s.fault != "" {
+		return
+	}
+	s.states = append(s.states, state.NewMemory())
+	fresh := len(s.states) - 1
+	for _, n := range []int{0, fresh} {
+		s.looks++
+		p := s.process(fmt.Sprintf("last look %d", n), nil, 0)
+		batch := events.SQSEvent{Records: []events.SQSMessage{{MessageId: "last", Body: s.notice(0)}}}
+		s.spawn(func() {
+			if response, err := p.evaluateOn(n, "mode: observe\n").Handle(p.ctx, batch); err != nil || len(response.BatchItemFailures) > 0 {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.failf("the last look at state %d failed: %v", n, err)
+			}
+		})
+		s.drain()
+	}
+	folded, scanned := s.counters(0), s.counters(fresh)
+	if folded != scanned {
+		s.failf("the ledger says\n%s, a full scan says\n%s", folded, scanned)
+	}
+}
+
+// counters spells a ledger's partitions.
+func (s *Sim) counters(n int) string {
+	shards, err := state.New(s.states[n]).LoadShards(context.Background(), s.table.ID)
+	if err != nil {
+		s.failf("load ledger: %v", err)
+	}
+	var lines []string
+	for _, shard := range shards {
+		for _, p := range shard.Partitions {
+			p.LastWriteMS = 0
+			lines = append(lines, fmt.Sprintf("%+v", p))
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,281 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/lake"
+	"firn/internal/store"
+)
+
+// rows are what a snapshot must hold: texts by row ID.
+type rows map[int64]string
+
+// model is what the table must be, told by its writers.
+type model struct {
+	reader *reader
+	// expected are the rows of each snapshot.
+	expected map[int64]rows
+	nextID   int64
+	// inFlight are files of writers that have not committed yet, with the time of writing.
+	inFlight map[string]time.Time
+	// reachable caches what a metadata file reaches.
+	reachable   map[string]bool
+	reachableOf string
+}
+
+func (m *model) init() {
+	m.expected, m.inFlight, m.nextID = map[int64]rows{}, map[string]time.Time{}, 1
+}
+
+// expect notes what a writer's commit made of the rows and checks that the table agrees.
+func (s *Sim) expect(want rows) {
+	t := s.state()
+	head := t.Metadata.CurrentSnapshot()
+	s.expected[head.SnapshotID] = want
+	s.checkSnapshot(t, head)
+	s.emit(head.SnapshotID)
+}
+
+// checkSnapshot compares a snapshot with the model and with the rules of the format.
+func (s *Sim) checkSnapshot(t *lake.Table, snap *table.Snapshot) *snapshotView {
+	v, err := s.reader.view(t, snap)
+	if err != nil {
+		s.failf("snapshot %d: %v", snap.SnapshotID, err)
+		return nil
+	}
+	want, known := s.expected[snap.SnapshotID]
+	if !known {
+		s.failf("snapshot %d is of nobody", snap.SnapshotID)
+		return nil
+	}
+	for id, text := range want {
+		switch got, ok := v.rows[id]; {
+		case !ok:
+			s.failf("row %d is lost in snapshot %d", id, snap.SnapshotID)
+		case got.text != text:
+			s.failf("row %d is %q in snapshot %d, want %q", id, got.text, snap.SnapshotID, text)
+		}
+	}
+	for id, got := range v.rows {
+		if _, ok := want[id]; !ok {
+			s.failf("row %d is resurrected in snapshot %d: %s at %d", id, snap.SnapshotID, short(got.path), got.pos)
+		}
+	}
+	s.checkNumbers(snap, v)
+	return v
+}
+
+// checkNumbers checks sequence numbers and counts.
+func (s *Sim) checkNumbers(snap *table.Snapshot, v *snapshotView) {
+	for _, e := range append(append([]lake.Entry{}, v.data...), v.deletes...) {
+		if e.DataSequence > snap.SequenceNumber || e.FileSequence > snap.SequenceNumber {
+			s.failf("%s has sequence numbers %d and %d in a snapshot of %d", short(e.File.FilePath()), e.DataSequence, e.FileSequence, snap.SequenceNumber)
+		}
+	}
+	for _, m := range v.manifests {
+		entries, err := s.reader.manifest(m)
+		if err != nil {
+			s.failf("%v", err)
+			continue
+		}
+		if live := int(m.AddedDataFiles()) + int(m.ExistingDataFiles()); live != len(entries) {
+			s.failf("manifest %s has %d live entries, its list says %d", short(m.FilePath()), len(entries), live)
+		}
+		for _, e := range entries {
+			if e.DataSequence < m.MinSequenceNum() {
+				s.failf("manifest %s has minimum sequence number %d above %d of %s", short(m.FilePath()), m.MinSequenceNum(), e.DataSequence, short(e.File.FilePath()))
+			}
+		}
+	}
+	if snap.Summary == nil {
+		return
+	}
+	for key, n := range map[string]int{"total-data-files": len(v.data), "total-delete-files": len(v.deletes)} {
+		if said := snap.Summary.Properties.GetInt(key, n); said != n {
+			s.failf("summary of snapshot %d says %s %d, there are %d", snap.SnapshotID, key, said, n)
+		}
+	}
+}
+
+// swapped looks at a commit that a process of ours made, or tried to make.
+func (s *Sim) swapped(p *process, before *lake.Table, err error) {
+	late := p.gaveUp || p.run.ended || s.world.Clock.Now().Sub(p.begun) > 960*time.Second
+	if err != nil {
+		if late {
+			s.hit("zombie lost the race")
+		}
+		s.hit("catalog swap lost the race")
+		s.note("  swap lost")
+		return
+	}
+	if late {
+		s.hit("zombie commit landed")
+	}
+	after := s.state()
+	s.note("  committed %s", short(after.Pointer.MetadataLocation))
+	s.checkChange(before, after)
+	s.checkFiles(after)
+}
+
+// checkChange checks what a commit of ours may change: at most one snapshot on top of the head it saw, and snapshots that no ref needs.
+func (s *Sim) checkChange(before, after *lake.Table) {
+	head := before.Metadata.CurrentSnapshot()
+	known := map[int64]bool{}
+	for _, snap := range before.Metadata.Snapshots() {
+		known[snap.SnapshotID] = true
+	}
+	kept := map[int64]bool{}
+	for _, snap := range after.Metadata.Snapshots() {
+		kept[snap.SnapshotID] = true
+		if known[snap.SnapshotID] {
+			continue
+		}
+		s.checkOurs(before, after, head, &snap)
+	}
+	for id := range known {
+		if !kept[id] {
+			s.hit("snapshot expired")
+			delete(s.expected, id)
+		}
+	}
+	refs := map[string]int64{}
+	for name, ref := range after.Metadata.Refs() {
+		refs[name] = ref.SnapshotID
+		if !kept[ref.SnapshotID] {
+			s.failf("ref %s points to snapshot %d, which is gone", name, ref.SnapshotID)
+		}
+	}
+	for name, ref := range before.Metadata.Refs() {
+		if name != table.MainBranch && refs[name] != ref.SnapshotID {
+			s.failf("ref %s pointed to snapshot %d, now to %d", name, ref.SnapshotID, refs[name])
+		}
+	}
+	if a, b := described(before), described(after); a != b {
+		s.failf("a commit of ours changed the table: from %s to %s", a, b)
+	}
+}
+
+// checkOurs checks a new snapshot of ours: same rows as its parent, with the same lineage.
+func (s *Sim) checkOurs(before, after *lake.Table, head, snap *table.Snapshot) {
+	if head == nil || snap.ParentSnapshotID == nil || *snap.ParentSnapshotID != head.SnapshotID {
+		s.failf("snapshot %d was not made on the head %v", snap.SnapshotID, head)
+		return
+	}
+	s.expected[snap.SnapshotID] = s.expected[head.SnapshotID]
+	if snap.SequenceNumber != before.Metadata.LastSequenceNumber()+1 || snap.Summary.Operation != table.OpReplace {
+		s.failf("snapshot %d has sequence number %d after %d, operation %s", snap.SnapshotID, snap.SequenceNumber,
+			before.Metadata.LastSequenceNumber(), snap.Summary.Operation)
+	}
+	old, err := s.reader.view(before, head)
+	if err != nil {
+		s.failf("snapshot %d: %v", head.SnapshotID, err)
+		return
+	}
+	v := s.checkSnapshot(after, snap)
+	if v == nil {
+		return
+	}
+	for _, e := range v.deletes {
+		if e.SnapshotID == snap.SnapshotID && e.FileSequence == snap.SequenceNumber {
+			s.hit("deletes carried over to outputs")
+			break
+		}
+	}
+	if after.Metadata.Version() < 3 {
+		return
+	}
+	for id, was := range old.rows {
+		if is := v.rows[id]; was.rowID >= 0 && (is.rowID != was.rowID || is.lastUpdated != was.lastUpdated) {
+			s.failf("row %d had row ID %d and last update %d, now %d and %d", id, was.rowID, was.lastUpdated, is.rowID, is.lastUpdated)
+		}
+	}
+}
+
+// described spells what no commit of ours changes.
+func described(t *lake.Table) string {
+	props, err := json.Marshal(t.Metadata.Properties())
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("version %d, schema %d, spec %d, order %d, %s", t.Metadata.Version(), t.Metadata.CurrentSchema().ID,
+		t.Metadata.DefaultPartitionSpec(), t.Metadata.DefaultSortOrder(), props)
+}
+
+// reach is every location that the current metadata needs.
+func (s *Sim) reach() map[string]bool {
+	t := s.state()
+	if s.reachableOf == t.Pointer.MetadataLocation {
+		return s.reachable
+	}
+	found := map[string]bool{t.Pointer.MetadataLocation: true}
+	for entry := range t.Metadata.PreviousFiles() {
+		found[entry.MetadataFile] = true
+	}
+	for _, snap := range t.Metadata.Snapshots() {
+		v, err := s.reader.view(t, &snap)
+		if err != nil {
+			s.failf("snapshot %d: %v", snap.SnapshotID, err)
+			continue
+		}
+		for _, location := range v.files {
+			found[location] = true
+		}
+	}
+	s.reachable, s.reachableOf = found, t.Pointer.MetadataLocation
+	return found
+}
+
+// checkFiles checks that every file that the table needs is there.
+func (s *Sim) checkFiles(t *lake.Table) {
+	for location := range s.reach() {
+		if _, err := s.world.Store.Head(context.Background(), location); err != nil {
+			s.failf("%s is needed by the table's metadata %s and missing", short(location), short(t.Pointer.MetadataLocation))
+		}
+	}
+}
+
+// beforeDelete checks a deletion before it happens.
+func (s *Sim) beforeDelete(p *process, locations []string) {
+	for _, location := range locations {
+		s.hit("object deleted")
+		if s.reach()[location] {
+			s.failf("%s deletes %s, which the table needs", p.name, short(location))
+		}
+		if _, ok := s.inFlight[location]; ok {
+			s.failf("%s deletes %s, which a writer is about to commit", p.name, short(location))
+		}
+		if !strings.HasPrefix(location, "s3://world/db/t/") && !strings.HasPrefix(location, workLocation) {
+			s.failf("%s deletes %s, which is not the table's", p.name, location)
+		}
+	}
+}
+
+// wrote looks at what processes write to the work location.
+func (s *Sim) wrote(location string, data []byte) {
+	if strings.Contains(location, "/fate-") && strings.Contains(string(data), `"abandoned":true`) {
+		s.hit("fate log closed by sweep")
+	}
+}
+
+// objects lists what lies under the table's location.
+func (s *Sim) objects() []string {
+	var found []string
+	for info, err := range s.world.Store.List(context.Background(), "s3://world/db/t/", store.ListOptions{}) {
+		if err != nil {
+			s.failf("list: %v", err)
+			return nil
+		}
+		found = append(found, info.Location)
+	}
+	return found
+}
+
+// dataSpec is the spec that writers write under.
+func dataSpec(t *lake.Table) iceberg.PartitionSpec { return t.Metadata.PartitionSpec() }

@@ -1,0 +1,315 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet/file"
+	"github.com/apache/arrow-go/v18/parquet/pqarrow"
+	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
+	"github.com/apache/iceberg-go/table/dv"
+
+	"firn/internal/lake"
+)
+
+// The field IDs that the specification reserves.
+const (
+	fieldPath        = 2147483546
+	fieldPos         = 2147483545
+	fieldRowID       = 2147483540
+	fieldLastUpdated = 2147483539
+	fieldID          = 1
+)
+
+// record is one row of a file: texts by field ID; null is absent.
+type record map[int]string
+
+// place is one live row: where it is, and its lineage.
+type place struct {
+	text        string
+	path        string
+	pos         int64
+	rowID       int64
+	lastUpdated int64
+}
+
+// snapshotView is a snapshot read by the specification's rules, with nothing of the product but the decoding of manifests.
+type snapshotView struct {
+	manifests []iceberg.ManifestFile
+	data      []lake.Entry
+	deletes   []lake.Entry
+	// rows are the live rows by ID; masked are the positions that position deletes took from each data file.
+	rows   map[int64]place
+	masked map[string][]int64
+	// files are all locations that the snapshot needs, its manifest list included.
+	files []string
+}
+
+// reader reads snapshots. Every file is read once: files never change.
+type reader struct {
+	s       *Sim
+	views   map[string]*snapshotView
+	entries map[string][]lake.Entry
+	records map[string][]record
+	vectors map[string][]int64
+}
+
+func newReader(s *Sim) *reader {
+	return &reader{
+		s: s, views: map[string]*snapshotView{}, entries: map[string][]lake.Entry{}, records: map[string][]record{}, vectors: map[string][]int64{},
+	}
+}
+
+// view reads a snapshot. The error is a broken invariant: an unreadable file, a row or a path twice.
+func (r *reader) view(t *lake.Table, snap *table.Snapshot) (*snapshotView, error) {
+	if snap == nil {
+		return &snapshotView{rows: map[int64]place{}}, nil
+	}
+	if v, ok := r.views[snap.ManifestList]; ok {
+		return v, nil
+	}
+	v := &snapshotView{rows: map[int64]place{}, masked: map[string][]int64{}, files: []string{snap.ManifestList}}
+	var err error
+	if v.manifests, err = lake.Manifests(context.Background(), r.s.world.Store, snap); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for _, m := range v.manifests {
+		if seen[m.FilePath()] {
+			return nil, fmt.Errorf("manifest %s is twice in snapshot %d", short(m.FilePath()), snap.SnapshotID)
+		}
+		seen[m.FilePath()] = true
+		entries, err := r.manifest(m)
+		if err != nil {
+			return nil, err
+		}
+		v.files = append(v.files, m.FilePath())
+		for _, e := range entries {
+			key := e.File.FilePath()
+			if at := e.File.ContentOffset(); at != nil {
+				key += "@" + strconv.FormatInt(*at, 10)
+			}
+			if seen[key] {
+				return nil, fmt.Errorf("%s is twice in snapshot %d", short(key), snap.SnapshotID)
+			}
+			seen[key] = true
+			v.files = append(v.files, e.File.FilePath())
+			if e.File.ContentType() == iceberg.EntryContentData {
+				v.data = append(v.data, e)
+			} else {
+				v.deletes = append(v.deletes, e)
+			}
+		}
+	}
+	for _, e := range v.data {
+		if err := r.readFile(t, v, e); err != nil {
+			return nil, err
+		}
+	}
+	r.views[snap.ManifestList] = v
+	return v, nil
+}
+
+func (r *reader) manifest(m iceberg.ManifestFile) ([]lake.Entry, error) {
+	if e, ok := r.entries[m.FilePath()]; ok {
+		return e, nil
+	}
+	var out []lake.Entry
+	for e, err := range lake.Entries(context.Background(), r.s.world.Store, m, lake.EntryOptions{WithoutStats: true}) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	r.entries[m.FilePath()] = out
+	return out, nil
+}
+
+// readFile adds the live rows of a data file.
+func (r *reader) readFile(t *lake.Table, v *snapshotView, e lake.Entry) error {
+	path := e.File.FilePath()
+	rows, err := r.file(path)
+	if err != nil {
+		return err
+	}
+	if int64(len(rows)) != e.File.Count() {
+		return fmt.Errorf("%s has %d rows, its entry says %d", short(path), len(rows), e.File.Count())
+	}
+	gone := make([]bool, len(rows))
+	for _, d := range v.deletes {
+		if err := r.apply(t, v, e, d, gone); err != nil {
+			return err
+		}
+	}
+	columns := t.Metadata.CurrentSchema().Fields()
+	for pos, row := range rows {
+		if gone[pos] {
+			continue
+		}
+		id, err := strconv.ParseInt(row[fieldID], 10, 64)
+		if err != nil {
+			return fmt.Errorf("%s row %d has no ID: %w", short(path), pos, err)
+		}
+		if other, twice := v.rows[id]; twice {
+			return fmt.Errorf("row %d is twice: in %s at %d and in %s at %d", id, short(other.path), other.pos, short(path), pos)
+		}
+		v.rows[id] = place{
+			text: rowText(columns, row), path: path, pos: int64(pos), lastUpdated: number(row, fieldLastUpdated, e.DataSequence),
+			rowID: number(row, fieldRowID, deref(e.FirstRowID)+int64(pos)),
+		}
+	}
+	return nil
+}
+
+func deref(n *int64) int64 {
+	if n == nil {
+		return -1_000_000
+	}
+	return *n
+}
+
+func number(row record, field int, otherwise int64) int64 {
+	n, err := strconv.ParseInt(row[field], 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// rowText spells the values of a row that are not null.
+func rowText(columns []iceberg.NestedField, row record) string {
+	var b strings.Builder
+	for _, f := range columns {
+		if value, ok := row[f.ID]; ok {
+			fmt.Fprintf(&b, "%d=%s ", f.ID, value)
+		}
+	}
+	return b.String()
+}
+
+// apply marks the rows of a data file that a delete file deletes.
+func (r *reader) apply(t *lake.Table, v *snapshotView, e, d lake.Entry, gone []bool) error {
+	path := e.File.FilePath()
+	if lake.IsDeletionVector(d.File) {
+		if *d.File.ReferencedDataFile() != path || d.DataSequence < e.DataSequence {
+			return nil
+		}
+		positions, err := r.vector(d)
+		for _, pos := range positions {
+			gone[pos] = true
+		}
+		return err
+	}
+	spec := t.Metadata.PartitionSpecByID(d.SpecID)
+	same := d.SpecID == e.SpecID && maps.Equal(d.File.Partition(), e.File.Partition())
+	rows, err := r.file(d.File.FilePath())
+	if err != nil {
+		return err
+	}
+	if d.File.ContentType() == iceberg.EntryContentPosDeletes {
+		for _, row := range rows {
+			if pos := number(row, fieldPos, -1); row[fieldPath] == path && same && d.DataSequence >= e.DataSequence {
+				gone[pos] = true
+				v.masked[path] = append(v.masked[path], pos)
+			}
+		}
+		return nil
+	}
+	if d.DataSequence <= e.DataSequence || !same && !spec.IsUnpartitioned() {
+		return nil
+	}
+	data, err := r.file(path)
+	for pos, row := range data {
+		gone[pos] = gone[pos] || slices.ContainsFunc(rows, func(del record) bool {
+			return !slices.ContainsFunc(d.File.EqualityFieldIDs(), func(id int) bool { return del[id] != row[id] })
+		})
+	}
+	return err
+}
+
+func (r *reader) vector(d lake.Entry) ([]int64, error) {
+	key := fmt.Sprintf("%s@%d", d.File.FilePath(), *d.File.ContentOffset())
+	if v, ok := r.vectors[key]; ok {
+		return v, nil
+	}
+	bitmap, err := dv.ReadDV(lake.FileIO(context.Background(), r.s.world.Store), d.File)
+	if err != nil {
+		return nil, err
+	}
+	var positions []int64
+	for pos := range bitmap.Positions() {
+		positions = append(positions, int64(pos))
+	}
+	r.vectors[key] = positions
+	return positions, nil
+}
+
+// file reads the rows of a Parquet file with arrow-go.
+func (r *reader) file(path string) ([]record, error) {
+	if rows, ok := r.records[path]; ok {
+		return rows, nil
+	}
+	data, err := r.s.world.Store.Get(context.Background(), path)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := decode(data)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", short(path), err)
+	}
+	r.records[path] = rows
+	return rows, nil
+}
+
+func decode(data []byte) ([]record, error) {
+	pf, err := file.NewParquetReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = pf.Close() }()
+	fr, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
+	if err != nil {
+		return nil, err
+	}
+	got, err := fr.ReadTable(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer got.Release()
+	rows := make([]record, got.NumRows())
+	for i := range rows {
+		rows[i] = record{}
+	}
+	for c, f := range got.Schema().Fields() {
+		text, _ := f.Metadata.GetValue("PARQUET:field_id")
+		id, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, fmt.Errorf("column %s has no field ID", f.Name)
+		}
+		at := 0
+		for _, chunk := range got.Column(c).Data().Chunks() {
+			for i := range chunk.Len() {
+				if !chunk.IsNull(i) {
+					rows[at][id] = valueText(chunk, i)
+				}
+				at++
+			}
+		}
+	}
+	return rows, nil
+}
+
+func valueText(chunk interface{ ValueStr(int) string }, i int) string {
+	if s, ok := chunk.(*array.String); ok {
+		return s.Value(i)
+	}
+	return chunk.ValueStr(i)
+}

@@ -1,0 +1,140 @@
+package simulation
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	seedsFlag = flag.String("seeds", "1-40", "the seeds to play: a range as 1-1000, or one")
+	budget    = flag.Duration("budget", 0, "stop taking seeds after this time; 0 plays the whole range")
+	allTraces = flag.Bool("trace", false, "print the steps of every seed")
+)
+
+// enough is the number of seeds from which on every kind of fault must have happened.
+const enough = 500
+
+// tally gathers what seeds of a range did.
+type tally struct {
+	mu       sync.Mutex
+	next     uint64
+	last     uint64
+	done     int
+	steps    int
+	hits     map[string]int
+	failures []Result
+}
+
+// take hands out the next seed.
+func (a *tally) take() (uint64, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.next > a.last || len(a.failures) >= 10 {
+		return 0, false
+	}
+	a.next++
+	return a.next - 1, true
+}
+
+func (a *tally) add(r Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.done++
+	a.steps += r.Steps
+	for kind, n := range r.Hits {
+		a.hits[kind] += n
+	}
+	if r.Failure != "" {
+		a.failures = append(a.failures, r)
+	}
+}
+
+// TestSeeds plays a range of seeds and fails with the first broken invariants, or when a kind of fault never happened.
+func TestSeeds(t *testing.T) {
+	first, last, err := parseRange(*seedsFlag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := &tally{next: first, last: last, hits: map[string]int{}}
+	begun := time.Now()
+	t.Run("range", func(t *testing.T) {
+		for n := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint("worker", n), func(t *testing.T) {
+				t.Parallel()
+				for *budget == 0 || time.Since(begun) < *budget {
+					seed, more := all.take()
+					if !more {
+						return
+					}
+					r := Run(t, seed)
+					all.add(r)
+					if *allTraces {
+						t.Logf("seed %d\n%s", seed, strings.Join(r.Trace, "\n"))
+					}
+				}
+			})
+		}
+	})
+	all.tell(t, time.Since(begun))
+}
+
+// tell prints the log of the range and fails where it has to.
+func (a *tally) tell(t *testing.T, took time.Duration) {
+	t.Helper()
+	t.Logf("%d seeds, %d steps in %.1f s: %.0f ms a seed; next seed %d", a.done, a.steps, took.Seconds(),
+		float64(took.Milliseconds())/float64(max(a.done, 1)), a.next)
+	for _, kind := range slices.Sorted(maps.Keys(a.hits)) {
+		t.Logf("%7d  %s", a.hits[kind], kind)
+	}
+	for _, kind := range Kinds() {
+		if a.hits[kind] == 0 && a.done >= enough {
+			t.Errorf("%q never happened in %d seeds", kind, a.done)
+		}
+	}
+	slices.SortFunc(a.failures, func(x, y Result) int { return len(x.Trace) - len(y.Trace) })
+	for i, r := range a.failures {
+		if i == 0 {
+			t.Logf("seed %d, the shortest of those that failed:\n%s", r.Seed, strings.Join(r.Trace, "\n"))
+		}
+		t.Errorf("seed %d: %s (again: make sim SEEDS=%d)", r.Seed, r.Failure, r.Seed)
+	}
+}
+
+func parseRange(text string) (first, last uint64, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	if first, err = strconv.ParseUint(from, 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("seeds %q: %w", text, err)
+	}
+	if last, err = strconv.ParseUint(to, 10, 64); err != nil {
+		return 0, 0, fmt.Errorf("seeds %q: %w", text, err)
+	}
+	return first, last, nil
+}
+
+// TestSeedsRepeatExactly plays a few seeds twice: each step must be the same.
+func TestSeedsRepeatExactly(t *testing.T) {
+	t.Parallel()
+	for seed := uint64(1); seed <= 4; seed++ {
+		a, b := Run(t, seed), Run(t, seed)
+		if a.Digest == b.Digest {
+			continue
+		}
+		at := 0
+		for at < min(len(a.Trace), len(b.Trace)) && a.Trace[at] == b.Trace[at] {
+			at++
+		}
+		t.Errorf("seed %d takes another course at step %d:\n%s\n%s", seed, at, strings.Join(a.Trace[max(0, at-3):min(at+3, len(a.Trace))], "\n"),
+			strings.Join(b.Trace[max(0, at-3):min(at+3, len(b.Trace))], "\n"))
+	}
+}

@@ -2,7 +2,6 @@ package evaluate
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +80,7 @@ func (f *Function) input(ctx context.Context, v *view, head state.Head, shards [
 func (f *Function) start(ctx context.Context, v *view, head state.Head, request maintenance.Request) (string, maintenance.RunID, error) {
 	lease, err := f.deps.State.Acquire(ctx, v.id, f.deps.Now(), state.LeaseTTL, func(token int64) (maintenance.RunID, []byte) {
 		run := maintenance.Run{
-			RunID: maintenance.UniqueRunID(v.meta.TableUUID, head.SnapshotID, token, rand.Text()),
+			RunID: maintenance.UniqueRunID(v.meta.TableUUID, head.SnapshotID, token, f.deps.NewNonce()),
 			Table: v.id, TableUUID: v.meta.TableUUID, Token: token,
 		}
 		data, err := json.Marshal(maintenance.ExecutionInput{V: contract.PayloadVersion, Run: run, Request: request})

@@ -13,6 +13,7 @@ import (
 	"firn/internal/parquet/bloom"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/projection"
 )
 
 const (
@@ -33,14 +34,17 @@ func (r *rewrite) keep(in *input, g *group, raw footer.RowGroup) {
 		return
 	}
 	for i := range g.chunks {
+		if m := &in.shape.maps[i]; !m.Same() || (m.IsLineage() && g.chunks[i].nulls != 0) {
+			return
+		}
 		if _, wanted := r.job.Writer.Bloom[i]; wanted && g.chunks[i].bloom.offset == 0 {
 			return
 		}
 	}
 	// Only the columns of the table, in its order: what else the file has is not needed.
 	all, columns := raw.List(footer.GroupColumns), []footer.Value{}
-	for _, c := range in.shape.columns {
-		columns = append(columns, all[c])
+	for i := range in.shape.maps {
+		columns = append(columns, all[in.shape.maps[i].Column()])
 	}
 	kept := &footer.Struct{Fields: slices.Clone(raw.Fields)}
 	kept.Put(footer.GroupColumns, footer.ListValue(footer.Record, columns))
@@ -52,7 +56,8 @@ func (r *rewrite) keep(in *input, g *group, raw footer.RowGroup) {
 func (in *input) mapSorting(g *footer.Struct) {
 	var out []footer.Value
 	for _, v := range g.List(footer.GroupSorting) {
-		at := slices.Index(in.shape.columns, int(v.Struct.IntOr(1, -1)))
+		old := int(v.Struct.IntOr(1, -1))
+		at := slices.IndexFunc(in.shape.maps, func(m projection.Mapping) bool { return m.Column() == old })
 		if at < 0 {
 			break
 		}

@@ -3,9 +3,7 @@ package pages
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	"github.com/apache/iceberg-go"
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/compact/engine"
@@ -55,13 +53,13 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 			return nil, err
 		}
 	}
-	for _, in := range r.inputs[1:] {
-		if !slices.Equal(in.shape.repetitions, r.inputs[0].shape.repetitions) {
-			return nil, decline("a column is required in some files and optional in others")
-		}
+	r.shapes.narrow(r.template, job.Target.Layout)
+	for i := range job.Target.Layout.Leaves {
+		r.maxDef = append(r.maxDef, r.inputs[0].shape.maps[i].MaxDef)
 	}
-	r.maxDef = r.inputs[0].shape.maxDef
-	r.template.root.adopt(r.inputs[0].shape.repetitions)
+	if err := r.acceptShapes(); err != nil {
+		return nil, err
+	}
 	if err := r.acceptCodecs(); err != nil {
 		return nil, err
 	}
@@ -82,10 +80,6 @@ func acceptJob(job engine.Job) error {
 		return decline("codec %s", encoding.Codec(job.Writer.Codec))
 	}
 	for _, leaf := range job.Target.Layout.Leaves {
-		_, geometry := leaf.Type.(iceberg.GeometryType)
-		if leaf.Part || geometry {
-			return decline("column %s is a variant or a geometry", leaf.Path)
-		}
 		if leaf.MaxDef > encoding.MaxLevel || leaf.MaxRep > encoding.MaxLevel {
 			return decline("column %s is nested too deeply", leaf.Path)
 		}
@@ -126,6 +120,22 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	}
 	if coded && offset == m.IntOr(footer.ColumnDataPage, -1) {
 		return decline("column %s does not say where its dictionary is", path)
+	}
+	return nil
+}
+
+// acceptShapes wants all columns as they are.
+func (r *rewrite) acceptShapes() error {
+	for _, in := range r.inputs {
+		for i := range in.groups {
+			g := &in.groups[i]
+			for leaf := range g.chunks {
+				if g.raw(in, leaf) {
+					continue
+				}
+				return decline("column %s has to be converted", r.job.Target.Layout.Leaves[leaf].Path)
+			}
+		}
 	}
 	return nil
 }

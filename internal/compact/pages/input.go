@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/apache/iceberg-go"
+
 	"firn/internal/compact/engine"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
@@ -27,7 +29,7 @@ type input struct {
 	// whole is the file when it is held in memory.
 	whole  []byte
 	groups []group
-	shape  shape
+	shape  *shape
 	// indexSpan is where column and offset indexes are; pageIndex holds them while they are in memory, for good if indexKept.
 	indexSpan span
 	pageIndex []byte
@@ -42,10 +44,18 @@ type group struct {
 	codec int64
 	// kept is the footer of a row group that is copied as a whole, with the chunks of the table's leaves; else nil.
 	kept []byte
+	// declined says why its pages cannot be copied, which does not matter for one that is kept.
+	declined error
 }
 
-// mixed is no codec.
-const mixed = -1
+// raw says that the pages of a leaf can be copied as they are. Nulls of row lineage have a meaning, which has to be written out.
+func (g *group) raw(in *input, leaf int) bool {
+	m := &in.shape.maps[leaf]
+	return m.Raw() && (in.FirstRowID == nil || !m.IsLineage() || g.chunks[leaf].nulls == 0)
+}
+
+// none is the codec of a group without columns, mixed that of one with several.
+const none, mixed = -2, -1
 
 func (g *group) bytes() (n int64) {
 	for i := range g.chunks {
@@ -145,23 +155,25 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 	if f.Encrypted() {
 		return in.unreadable(footer.ErrEncrypted)
 	}
-	root, err := newTree(f.Schema())
-	if err != nil {
-		return in.unreadable(err)
+	var err error
+	if in.shape, err = r.shapes.of(&r.job, in, f); err != nil {
+		return decline("%s: %v", in.FilePath(), err)
 	}
-	if err := in.shape.match(r.template.root, root, 0); err != nil {
-		return err
-	}
-	columns := in.shape.columns
-	trust := make([]bool, len(columns))
-	for i, c := range columns {
-		trust[i] = trusted(r.job.Target.Layout.Leaves[i], f, c)
+	columns, trust := make([]int, len(in.shape.maps)), make([]bool, len(in.shape.maps))
+	for i := range in.shape.maps {
+		m := &in.shape.maps[i]
+		columns[i] = m.Column()
+		trust[i] = m.Same() && trusted(r.job.Target.Layout.Leaves[i], f, columns[i])
 	}
 	var rows int64
 	for n, g := range f.RowGroups() {
-		own := group{rows: g.Rows()}
+		own := group{rows: g.Rows(), codec: none}
 		chunks := g.Columns()
 		for leaf, c := range columns {
+			if c < 0 {
+				own.chunks = append(own.chunks, chunk{values: own.rows, nulls: -1})
+				continue
+			}
 			if c >= len(chunks) || own.rows < 0 {
 				return in.unreadable(fmt.Errorf("row group %d has %d columns and %d rows", n, len(chunks), own.rows))
 			}
@@ -173,18 +185,19 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 				return in.unreadable(fmt.Errorf("row group %d, column %s: %w", n, r.job.Target.Layout.Leaves[leaf].Path, err))
 			}
 			own.chunks = append(own.chunks, ch)
-			if codec := chunks[c].Metadata().IntOr(footer.ColumnCodec, mixed); leaf == 0 {
+			if codec := chunks[c].Metadata().IntOr(footer.ColumnCodec, mixed); own.codec == none {
 				own.codec = codec
 			} else if codec != own.codec {
 				own.codec = mixed
 			}
 		}
-		if r.keep(in, &own, g); own.kept == nil {
-			for leaf, c := range columns {
-				if err := r.acceptChunk(leaf, chunks[c]); err != nil {
-					return err
-				}
+		for leaf, c := range columns {
+			if own.declined == nil && c >= 0 {
+				own.declined = r.acceptChunk(leaf, chunks[c])
 			}
+		}
+		if r.keep(in, &own, g); own.kept == nil && own.declined != nil {
+			return own.declined
 		}
 		rows += own.rows
 		in.groups = append(in.groups, own)
@@ -242,6 +255,9 @@ func bounds(s footer.Statistics) (lower, upper []byte) {
 // only. parquet-go compares decimals in bytes without their sign, and leaves values out where a float column has NaN.
 func trusted(leaf *layout.Leaf, f footer.File, column int) bool {
 	kind := order(leaf)
+	if _, geometry := leaf.Type.(iceberg.GeometryType); geometry || leaf.Part {
+		return false // Their bytes have no order.
+	}
 	if !f.TypeOrdered(column) && kind != orderBool && kind != orderInt32 && kind != orderInt64 {
 		return false
 	}

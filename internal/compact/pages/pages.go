@@ -84,6 +84,7 @@ type rewrite struct {
 	proof   []tally
 	// heldIndexes counts the bytes of page indexes in memory, or wanted there.
 	heldIndexes atomic.Int64
+	shapes      shapes
 }
 
 // Rewrite implements engine.Engine.

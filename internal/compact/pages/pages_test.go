@@ -312,17 +312,17 @@ func TestDeclined(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	zstd := parquet.WithCompression(compress.Codecs.Zstd)
 	for reason, change := range map[string]func(w *world, l *pages.Limits){
-		"rows go to other partitions":    func(w *world, _ *pages.Limits) { w.job.Repartition = true },
-		"the table has a sort order":     func(w *world, _ *pages.Limits) { w.job.Sorted = true },
-		"asks for a bloom filter":        func(w *world, _ *pages.Limits) { w.job.Writer.Bloom = map[int]float64{0: 0.1} },
-		"is compressed with ZSTD":        func(w *world, _ *pages.Limits) { w.job.Writer.Codec = compress.Codecs.Snappy },
-		"most pages are small":           func(_ *world, l *pages.Limits) { l.FullPageRows = 1000 },
-		"has a chunk of":                 func(_ *world, l *pages.Limits) { l.ChunkBytes = 100 },
-		"rows are deleted":               func(w *world, _ *pages.Limits) { w.job.Inputs[0].Mask = roaring64.BitmapOf(7) },
-		"the manifest entry 501":         func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
-		"the Parquet magic is missing":   func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
-		"column country is not in every": func(w *world, _ *pages.Limits) { other(w, 99, "country", iceberg.PrimitiveTypes.String) },
-		"type":                           func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Binary) },
+		"rows go to other partitions":     func(w *world, _ *pages.Limits) { w.job.Repartition = true },
+		"the table has a sort order":      func(w *world, _ *pages.Limits) { w.job.Sorted = true },
+		"asks for a bloom filter":         func(w *world, _ *pages.Limits) { w.job.Writer.Bloom = map[int]float64{0: 0.1} },
+		"is compressed with ZSTD":         func(w *world, _ *pages.Limits) { w.job.Writer.Codec = compress.Codecs.Snappy },
+		"most pages are small":            func(_ *world, l *pages.Limits) { l.FullPageRows = 1000 },
+		"has a chunk of":                  func(_ *world, l *pages.Limits) { l.ChunkBytes = 100 },
+		"rows are deleted":                func(w *world, _ *pages.Limits) { w.job.Inputs[0].Mask = roaring64.BitmapOf(7) },
+		"the manifest entry 501":          func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
+		"the Parquet magic is missing":    func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
+		"column country has to be conver": func(w *world, _ *pages.Limits) { other(w, 99, "country", iceberg.PrimitiveTypes.String) },
+		"cannot be read as string":        func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Bool) },
 		"row groups of ZSTD and of SNAPPY": func(w *world, _ *pages.Limits) {
 			w.job.Writer.RowGroupBytes = 1000
 			w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, parquet.WithCompression(compress.Codecs.Snappy)), 500)

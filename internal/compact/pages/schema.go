@@ -4,9 +4,17 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"sync"
+
+	pqmeta "github.com/apache/arrow-go/v18/parquet/metadata"
+	"github.com/apache/arrow-go/v18/parquet/schema"
 
 	"firn/internal/compact/engine"
+	physical "firn/internal/parquet/chunk"
+	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
+	"firn/internal/parquet/layout"
+	"firn/internal/parquet/projection"
 	"firn/internal/parquet/sink"
 )
 
@@ -17,8 +25,9 @@ const createdBy = "firn version 1.0.0 (build pages)"
 type template struct {
 	file footer.File
 	root *node
-	// paths are the leaves' paths in the schema, as ColumnMetaData wants them.
+	// paths are the leaves' paths in the schema, as ColumnMetaData wants them; nodes are the nodes on them, one for each step of the leaf.
 	paths [][]footer.Value
+	nodes [][]*node
 }
 
 func newTemplate(job engine.Job) (*template, error) {
@@ -46,22 +55,25 @@ func newTemplate(job engine.Job) (*template, error) {
 	if t.root, err = newTree(f.Schema()); err != nil {
 		return nil, fmt.Errorf("make a footer: %w", err)
 	}
-	t.root.leaves(nil, func(_ *node, path []footer.Value) { t.paths = append(t.paths, path) })
+	t.walk(t.root, nil, nil)
 	if len(t.paths) != len(job.Target.Layout.Leaves) {
 		return nil, fmt.Errorf("make a footer: %d of %d columns", len(t.paths), len(job.Target.Layout.Leaves))
+	}
+	for i, leaf := range job.Target.Layout.Leaves {
+		if len(leaf.Steps) != len(t.nodes[i]) {
+			return nil, fmt.Errorf("make a footer: column %s has %d nodes, want %d", leaf.Path, len(t.nodes[i]), len(leaf.Steps))
+		}
 	}
 	return t, nil
 }
 
-// node is a schema element with its children. column is a leaf's position in its file.
+// node is a schema element with its children.
 type node struct {
 	footer.Element
 	children []*node
-	column   int
 }
 
 func newTree(elements []footer.Element) (*node, error) {
-	columns := 0
 	var build func(depth int) (*node, error)
 	build = func(depth int) (*node, error) {
 		const deepest = 64
@@ -71,11 +83,6 @@ func newTree(elements []footer.Element) (*node, error) {
 		n := &node{Element: elements[0]}
 		elements = elements[1:]
 		count := n.Children()
-		if count == 0 {
-			n.column = columns
-			columns++
-			return n, nil
-		}
 		for range count {
 			c, err := build(depth + 1)
 			if err != nil {
@@ -92,174 +99,126 @@ func newTree(elements []footer.Element) (*node, error) {
 	return root, err
 }
 
-func (n *node) leaves(path []footer.Value, visit func(*node, []footer.Value)) {
+// walk lists the leaves below n.
+func (t *template) walk(n *node, path []footer.Value, above []*node) {
 	for _, c := range n.children {
 		at := append(slices.Clip(path), footer.BinaryValue([]byte(c.Name())))
+		nodes := append(slices.Clip(above), c)
 		if len(c.children) == 0 {
-			visit(c, at)
+			t.paths, t.nodes = append(t.paths, at), append(t.nodes, nodes)
 		} else {
-			c.leaves(at, visit)
+			t.walk(c, at, nodes)
 		}
 	}
 }
 
-// shape is how a file's columns lie under the table's: the file's column and maximum definition level of each leaf, and the repetition of every
-// node, depth first. A column that the table calls optional may be required in files; then the output has it as they have it, provided that all
-// agree.
+// shape is how the files of one schema lie under the table's.
 type shape struct {
-	columns     []int
-	maxDef      []int16
-	repetitions []int64
+	maps []projection.Mapping
+	// columns are, by leaf, the file's columns that are read.
+	columns []physical.Column
 }
 
-// match finds, for each leaf of want in order, the file's column that is the same: same field IDs, types and shape all the way down. The order of
-// a struct's fields may differ, and names may. The error says what differs.
-func (s *shape) match(want, have *node, def int16) error {
-	if len(want.children) != len(have.children) {
-		return decline("column %s has %d parts in a file, %d in the table", want.Name(), len(have.children), len(want.children))
+// shapes are those of a group; most groups have one.
+type shapes struct {
+	mutex sync.Mutex
+	known map[string]*shape
+	list  []*shape
+}
+
+// of finds or makes the shape of a file.
+func (s *shapes) of(job *engine.Job, in *input, f footer.File) (*shape, error) {
+	list := f.Find(footer.FileSchema)
+	if list == nil {
+		return nil, fmt.Errorf("no schema: %w", footer.ErrMalformed)
 	}
-	for i, w := range want.children {
-		h, err := counterpart(w, have, i)
-		if err != nil {
-			return err
-		}
-		if w.Repetition() != h.Repetition() && (w.Repetition() != optional || h.Repetition() != required) {
-			return decline("column %s is not required in every file", w.Name())
-		}
-		s.repetitions = append(s.repetitions, h.Repetition())
-		below := def
-		if h.Repetition() != required {
-			below++
-		}
-		if len(w.children) == 0 && len(h.children) == 0 {
-			if a, b := describe(w), describe(h); a != b {
-				return decline("column %s has type %s in a file, %s in the table", w.Name(), b, a)
+	// Constants stand in for columns that the file lacks, so they are part of its shape.
+	only := &footer.Struct{Fields: []footer.Field{
+		{ID: footer.FileVersion, Value: footer.Int32Value(1)}, {ID: footer.FileSchema, Value: *list},
+		{ID: footer.FileRows, Value: footer.Int64Value(0)}, {ID: footer.FileRowGroups, Value: footer.ListValue(footer.Record, nil)},
+	}}
+	raw := footer.Append(nil, only)
+	key := fmt.Sprintf("%s %v", raw, in.Constants)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if made, ok := s.known[key]; ok {
+		return made, nil
+	}
+	made, err := newShape(job, in, raw)
+	if err != nil {
+		return nil, err
+	}
+	if s.known == nil {
+		s.known = map[string]*shape{}
+	}
+	s.known[key] = made
+	s.list = append(s.list, made)
+	return made, nil
+}
+
+// newShape plans the columns; raw is a footer without row groups.
+func newShape(job *engine.Job, in *input, raw []byte) (*shape, error) {
+	sc, err := parseSchema(raw)
+	if err != nil {
+		return nil, err
+	}
+	s := &shape{}
+	if s.maps, err = projection.Map(job.Target, sc, projection.Options{Constants: in.Constants}); err != nil {
+		return nil, err
+	}
+	for i := range s.maps {
+		at := s.maps[i].Column()
+		c := physical.Column{}
+		if at >= 0 {
+			col := sc.Column(at)
+			if max(col.MaxDefinitionLevel(), col.MaxRepetitionLevel()) > encoding.MaxLevel {
+				return nil, fmt.Errorf("column %s is nested too deeply", col.Path())
 			}
-			s.columns, s.maxDef = append(s.columns, h.column), append(s.maxDef, below)
-			continue
-		}
-		if err := s.match(w, h, below); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// The numbers of FieldRepetitionType.
-const required, optional = 0, 1
-
-// adopt gives the nodes below n, depth first, the repetitions of the inputs; it returns what is left of them.
-func (n *node) adopt(repetitions []int64) []int64 {
-	for _, c := range n.children {
-		c.Put(3, footer.Int32Value(repetitions[0]))
-		repetitions = c.adopt(repetitions[1:])
-	}
-	return repetitions
-}
-
-// counterpart finds the child of have with w's field ID; the repeated group of a list or map has none and is found by its place.
-func counterpart(w, have *node, place int) (*node, error) {
-	id, ok := w.FieldID()
-	if !ok {
-		h := have.children[place]
-		if _, has := h.FieldID(); has || len(have.children) != 1 {
-			return nil, decline("column %s has another shape in a file", w.Name())
-		}
-		return h, nil
-	}
-	var found *node
-	for _, h := range have.children {
-		if got, has := h.FieldID(); has && got == id {
-			if found != nil {
-				return nil, decline("field ID %d is twice in a file", id)
+			c = physical.Column{
+				Type: footer.Type(col.PhysicalType()), Width: max(col.TypeLength(), 0),
+				MaxDef: uint8(col.MaxDefinitionLevel()), MaxRep: uint8(col.MaxRepetitionLevel()),
 			}
-			found = h
 		}
+		s.columns = append(s.columns, c)
 	}
-	if found == nil {
-		return nil, decline("column %s is not in every file", w.Name())
-	}
-	return found, nil
+	return s, nil
 }
 
-// describe spells a leaf's type; the annotations that mean the same are spelt the same.
-func describe(n *node) string {
-	t, _ := n.Type()
-	text := t.String()
-	if t == footer.Fixed {
-		text += fmt.Sprintf("(%d)", n.Width())
+// parseSchema reads a schema with arrow-go, whose form projections are planned on. arrow-go panics on some damage.
+func parseSchema(raw []byte) (sc *schema.Schema, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("read the schema: %v: %w", r, footer.ErrMalformed)
+		}
+	}()
+	meta, err := pqmeta.NewFileMetaData(raw, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
 	}
-	if a := annotation(n.Element); a != "" {
-		text += " as " + a
-	}
-	return text
+	return meta.Schema, nil
 }
 
-// The numbers of parquet.thrift's LogicalType and ConvertedType.
-const (
-	logicalString, logicalDecimal, logicalDate, logicalTime, logicalTimestamp, logicalInteger, logicalUUID = 1, 5, 6, 7, 8, 10, 14
-	convertedText, convertedDecimal, convertedDate, convertedTime, convertedTimestamp                      = 0, 5, 6, 8, 10
-	convertedInt32, convertedInt64                                                                         = 17, 18
-)
-
-// annotation spells a logical type, or the older converted type where there is none.
-func annotation(e footer.Element) string {
-	if l := e.Record(10); l != nil && len(l.Fields) == 1 {
-		s := l.Fields[0].Value.Struct
-		switch id := l.Fields[0].ID; id {
-		case logicalString:
-			return "string"
-		case logicalDecimal:
-			return fmt.Sprintf("decimal(%d,%d)", s.IntOr(2, 0), s.IntOr(1, 0))
-		case logicalDate:
-			return "date"
-		case logicalTime, logicalTimestamp:
-			utc, _ := s.Bool(1)
-			if id == logicalTime {
-				return "time" + unit(s.Record(2)) // Iceberg's time has no zone, whatever the writer said.
+// narrow makes nodes that the table calls optional required in the outputs if they are so in all files, as Spark writes them.
+func (s *shapes) narrow(t *template, l *layout.Layout) {
+	for i, leaf := range l.Leaves {
+		drop := func(step int) bool {
+			for _, have := range s.list {
+				if !have.maps[i].Required(step) {
+					return false
+				}
 			}
-			return fmt.Sprintf("timestamp%s utc %t", unit(s.Record(2)), utc)
-		case logicalInteger:
-			signed, _ := s.Bool(2)
-			return integer(s.IntOr(1, 0), signed, e)
-		case logicalUUID:
-			return "uuid"
-		default:
-			return fmt.Sprintf("logical type %d", id)
+			return true
+		}
+		for step := range leaf.Steps {
+			if leaf.Steps[step].Optional && drop(step) {
+				t.nodes[i][step].Put(3, footer.Int32Value(required))
+			}
+		}
+		for _, have := range s.list {
+			have.maps[i].Narrow(drop)
 		}
 	}
-	c, ok := e.Int(6)
-	switch {
-	case !ok:
-		return ""
-	case c == convertedText:
-		return "string"
-	case c == convertedDecimal:
-		return fmt.Sprintf("decimal(%d,%d)", e.IntOr(8, 0), e.IntOr(7, 0))
-	case c == convertedDate:
-		return "date"
-	case c == convertedTime:
-		return "time2"
-	case c == convertedTimestamp:
-		return "timestamp2 utc true"
-	case c == convertedInt32, c == convertedInt64:
-		return integer(32<<(c-convertedInt32), true, e)
-	}
-	return fmt.Sprintf("converted type %d", c)
 }
 
-// integer drops the annotation that says no more than the physical type.
-func integer(bits int64, signed bool, e footer.Element) string {
-	t, _ := e.Type()
-	if signed && (t == footer.Int32 && bits == 32 || t == footer.Int64 && bits == 64) {
-		return ""
-	}
-	return fmt.Sprintf("integer(%d,%t)", bits, signed)
-}
-
-func unit(u *footer.Struct) string {
-	if u == nil || len(u.Fields) != 1 {
-		return "?"
-	}
-	return fmt.Sprint(u.Fields[0].ID)
-}
+// required is a FieldRepetitionType.
+const required = 0

@@ -5,6 +5,7 @@ type File struct{ *Struct }
 
 // Fields of FileMetaData.
 const (
+	FileVersion      = 1
 	FileSchema       = 2
 	FileRows         = 3
 	FileRowGroups    = 4

@@ -97,12 +97,10 @@ func built(s icebergtest.OracleStep) bool {
 	switch {
 	case s.Statement != "":
 		return strings.HasPrefix(s.Statement, "ALTER TABLE")
-	case s.Procedure == "rewrite_data_files":
-		return !strings.Contains(s.Call, "'sort'") && !strings.Contains(s.Call, "sort_order")
 	case s.Procedure == "remove_orphan_files":
 		return !strings.Contains(s.Call, "file_list_view")
 	}
-	return s.Procedure == "expire_snapshots" || s.Procedure == "rewrite_manifests" || s.Procedure == "rewrite_position_delete_files"
+	return s.Procedure == "rewrite_data_files" || s.Procedure == "expire_snapshots" || s.Procedure == "rewrite_manifests" || s.Procedure == "rewrite_position_delete_files"
 }
 
 // step runs one step and compares.

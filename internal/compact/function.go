@@ -17,6 +17,7 @@ import (
 	"firn/internal/compact/arrow"
 	"firn/internal/compact/engine"
 	"firn/internal/compact/pages"
+	"firn/internal/compact/sorted"
 	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
@@ -34,8 +35,10 @@ type Deps struct {
 	Store store.ReadWriter
 	// WorkLocation is where plans and results are.
 	WorkLocation string
-	// Engine moves the rows; nil means the page engine, with the arrow engine for the groups that it declines.
+	// Engine moves the rows; nil means the page engine, with the arrow engine for the groups that it declines. Groups whose rows are ordered go
+	// to the sorting engine, which spills to Spill.
 	Engine engine.Engine
+	Spill  sorted.Spill
 	// Log receives progress; nil drops it.
 	Log *slog.Logger
 	// NewAttempt names an attempt; nil means random UUIDs. No two calls may give the same name.
@@ -139,12 +142,18 @@ func (f *Function) rewrite(ctx context.Context, work *handoff.Work, g *handoff.G
 	if err != nil {
 		return handoff.GroupResult{}, err
 	}
-	made, err := f.deps.Engine.Rewrite(ctx, job)
+	mover := f.deps.Engine
+	if job.Ordering != nil {
+		mover, job.Permutation = sorted.New(f.deps.Store, f.deps.Log, sorted.Limits{}, f.deps.Spill), work.Permutation(g.Job, g.Index, attempt)
+	}
+	made, err := mover.Rewrite(ctx, job)
 	if err != nil {
 		return handoff.GroupResult{}, err
 	}
-	result := handoff.GroupResult{Outcome: maintenance.Committed, Proof: made.Proof, Engine: made.Name, Outputs: []handoff.Entry{}}
-	if len(t.sorted) > 0 {
+	result := handoff.GroupResult{
+		Outcome: maintenance.Committed, Proof: made.Proof, Engine: made.Name, Outputs: []handoff.Entry{}, Permutation: made.Permutation,
+	}
+	if len(t.sorted) > 0 && job.Ordering == nil {
 		result.Engine += " (rows keep the order of the inputs: the table's sort order is not applied)"
 	}
 	for _, in := range job.Inputs {

@@ -35,6 +35,7 @@ func (f *Function) prepare(ctx context.Context, t *table, g *handoff.Group, atte
 		Target: &projection.Target{Layout: l, Names: t.names, Defaults: t.defaults},
 		Spec:   spec, Repartition: g.OutputSpecID != g.SpecID && spec.NumFields() > 0,
 		Location: g.OutputLocation, Properties: props, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, Sorted: len(t.sorted) > 0,
+		Ordering: g.Ordering, ExpectedOutputFiles: g.ExpectedOutputFiles,
 	}
 	if job.Writer, err = sink.ParseOptions(props, l); err != nil {
 		return engine.Job{}, fmt.Errorf("%w: %w", err, engine.ErrRefused)

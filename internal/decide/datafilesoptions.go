@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"firn/internal/maintenance"
+	"firn/internal/sparksql"
 )
 
 // Strategy is how a rewrite of data files orders rows.
@@ -20,11 +23,9 @@ const (
 )
 
 // ParseStrategy reads the arguments strategy and sort_order as Spark does: binpack when neither is given, sort when only an order is; binpack
-// refuses an order; sort needs an order, the call's or the table's; zorder(...) stands alone.
+// refuses an order; sort needs an order, the call's or the table's; zorder(...) and hilbert(...) stand alone.
 func ParseStrategy(strategy, sortOrder string, tableSorted bool) (Strategy, error) {
 	strategy, sortOrder = strings.ToLower(strings.TrimSpace(strategy)), strings.TrimSpace(sortOrder)
-	lower := strings.ToLower(sortOrder)
-	zorder := strings.HasPrefix(lower, "zorder(") || strings.HasPrefix(lower, "hilbert(")
 	switch {
 	case strategy == "" && sortOrder == "", strategy == string(BinPack) && sortOrder == "":
 		return BinPack, nil
@@ -34,12 +35,21 @@ func ParseStrategy(strategy, sortOrder string, tableSorted bool) (Strategy, erro
 		return "", optionErrorf("read argument strategy: %q is neither binpack nor sort", strategy)
 	case sortOrder == "" && !tableSorted:
 		return "", optionErrorf("read argument strategy: sort needs a sort_order, since the table has none")
-	case zorder && strings.HasSuffix(lower, ")") && strings.Count(lower, "(") == 1:
-		return ZOrder, nil
-	case strings.Contains(lower, "zorder(") || strings.Contains(lower, "hilbert("):
+	case sortOrder == "":
+		return Sort, nil
+	}
+	terms, err := sparksql.ParseSortOrder(sortOrder)
+	if err != nil {
+		return "", optionErrorf("read argument sort_order: %v", err)
+	}
+	curve := func(t sparksql.SortTerm) bool { return t.Function == string(maintenance.ZOrder) || t.Function == string(maintenance.Hilbert) }
+	switch {
+	case !slices.ContainsFunc(terms, curve):
+		return Sort, nil
+	case len(terms) > 1:
 		return "", optionErrorf("read argument sort_order: %q mixes columns and a z-order", sortOrder)
 	}
-	return Sort, nil
+	return ZOrder, nil
 }
 
 // JobOrder is the order in which file groups are executed; it never changes what is selected.

@@ -10,6 +10,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/decide"
+	"firn/internal/decide/ordering"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
@@ -26,8 +27,9 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if err != nil {
 		return err
 	}
-	if strategy != decide.BinPack {
-		return refusef("strategy %s is not built yet: use binpack", strategy)
+	rows, err := p.ordering(opts)
+	if err != nil {
+		return err
 	}
 	opts.RequireGain = p.automatic
 	snap, err := p.snapshotOf(p.request.Args["branch"])
@@ -57,7 +59,7 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if err != nil {
 		return err
 	}
-	return p.writeGroups(ctx, index, selection{plan.Groups, found, pinned, opts})
+	return p.writeGroups(ctx, index, selection{plan.Groups, found, pinned, opts, rows})
 }
 
 // selection is what is written of a plan.
@@ -66,6 +68,36 @@ type selection struct {
 	found  map[int]located
 	pinned handoff.Pinned
 	opts   decide.DataFilesOptions
+	// ordering is nil when rows keep the order of the inputs.
+	ordering *maintenance.Ordering
+}
+
+// orderingOf is the ordering of one group. A bin-pack orders the rows of each part that a task of Spark's would read.
+func (s selection) orderingOf(g maintenance.FileGroup) *maintenance.Ordering {
+	if s.ordering == nil || s.opts.Strategy != decide.BinPack {
+		return s.ordering
+	}
+	o := *s.ordering
+	o.PartSizeBytes = s.opts.SplitSizeBytes(g.SizeBytes)
+	return &o
+}
+
+// ordering works out how the rows of the groups are ordered.
+func (p *planner) ordering(opts decide.DataFilesOptions) (*maintenance.Ordering, error) {
+	schema, err := p.whereSchema()
+	if err != nil {
+		return nil, err
+	}
+	meta := p.table.Metadata
+	var orders []json.RawMessage
+	for _, o := range meta.SortOrders() {
+		data, err := json.Marshal(o)
+		if err != nil {
+			return nil, fmt.Errorf("encode sort order: %w", err)
+		}
+		orders = append(orders, data)
+	}
+	return ordering.Resolve(opts, p.request.Args["sort_order"], ordering.NewTable(schema, opts.CurrentSpecID, orders, meta.DefaultSortOrder()))
 }
 
 // selectFiles scans the snapshot, decides, and reads the selected entries.
@@ -213,7 +245,7 @@ func (p *planner) group(g maintenance.FileGroup, sel selection) (handoff.Group, 
 	group := handoff.Group{
 		V: contract.PayloadVersion, Run: p.run, Job: p.request.Job, SpecID: g.SpecID, OutputSpecID: sel.opts.OutputSpecID, Partition: g.Partition,
 		HasRowLineage: g.HasRowLineage, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, ExpectedOutputFiles: g.ExpectedOutputFiles,
-		OutputLocation: dataLocation(sel.pinned), Options: p.request.Options,
+		OutputLocation: dataLocation(sel.pinned), Options: p.request.Options, Ordering: sel.orderingOf(g),
 	}
 	if sel.opts.UseStartingSequenceNumber {
 		group.DataSequence = sel.pinned.SequenceNumber

@@ -221,7 +221,7 @@ func TestRefusalsAndNothingToDo(t *testing.T) {
 		"value out of range":        {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"delete-ratio-threshold": "1.5"}}, nil, maintenance.Refused, "delete-ratio-threshold"},
 		"unknown column":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
 		"unknown branch":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
-		"sort is not built":         {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "id"}}, nil, maintenance.Refused, "not built"},
+		"sort by unknown column":    {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "nosuch"}}, nil, maintenance.Refused, "cannot find field nosuch"},
 		"no position deletes":       {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.NothingToDo, "none of 0"},
 		"where of position deletes": {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
 		"few files":                 {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},

@@ -5,7 +5,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/apache/iceberg-go"
 
@@ -50,6 +49,8 @@ type Job struct {
 	// divided into.
 	Ordering            *maintenance.Ordering
 	ExpectedOutputFiles int
+	// Permutation is where an ordered group's row map goes; "" writes none.
+	Permutation string
 	// Modes say which metrics are kept by leaf; Writer how Parquet is written.
 	Modes  []metrics.Mode
 	Writer sink.Options
@@ -67,15 +68,32 @@ type Input struct {
 	Mask deletes.Mask
 }
 
+// The tiers: how bytes of inputs came into outputs, from cheap to dear.
+const (
+	// TierConcat moved whole row groups, TierCopy whole pages, dictionary indices changed where dictionaries were merged.
+	TierConcat = "concat"
+	TierCopy   = "copy"
+	// TierCoalesce decoded small pages and wrote full ones.
+	TierCoalesce = "coalesce"
+	// TierRecode decoded pages because rows of them are deleted, or because codec, type or dictionary had to change.
+	TierRecode = "recode"
+	// TierSort put rows into another order.
+	TierSort = "sort"
+	// TierFallback is the engine that reads and writes all values.
+	TierFallback = "fallback"
+)
+
 // Result is what an engine made.
 type Result struct {
 	// Outputs are the new data files, in the order of RowMap.Outputs.
 	Outputs []iceberg.DataFile
 	// RowMap tells where each row went. nil when it would have too many ranges to be of use.
 	RowMap *handoff.RowMap
-	// Permutation writes the row map of an ordered group instead; nil when there is none.
-	Permutation func(w io.Writer) error
+	// Permutation is where the row map of an ordered group was written instead.
+	Permutation string
 	Proof       handoff.Proof
 	// Name names the engine, for the report.
 	Name string
+	// Tiers are the bytes of the inputs' pages by how they were written: see the constants.
+	Tiers map[string]int64
 }

@@ -36,7 +36,7 @@ func NewTable(schema where.Schema, specID int, orders []json.RawMessage, orderID
 }
 
 // Resolve returns the ordering of a rewrite, nil when its rows keep the order of the inputs. text is the argument sort_order; without one the
-// table's own order counts, for binpack too, which then orders each part of a group by itself. A text that is wrong is a decide.ErrOption.
+// table's own order counts, for binpack too, where the caller cuts groups into parts that are ordered each by itself. A text that is wrong is a decide.ErrOption.
 //
 // A bin-pack of a table whose order cannot be followed (an unknown transform) keeps the order of the inputs, and sets no sort order on its outputs.
 func Resolve(opts decide.DataFilesOptions, text string, t Table) (*maintenance.Ordering, error) {
@@ -48,7 +48,6 @@ func Resolve(opts decide.DataFilesOptions, text string, t Table) (*maintenance.O
 		if fault != nil || own == nil {
 			return nil, nil
 		}
-		own.PartSizeBytes = opts.WriterMaxFileSizeBytes()
 		return own, nil
 	case strings.TrimSpace(text) == "":
 		if fault != nil {

@@ -1,0 +1,272 @@
+package sorted
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"firn/internal/compact/output"
+)
+
+// merge joins the sorted runs of a part and writes them to outputs.
+type merge struct {
+	*sorting
+	runs []*run
+	tree *tree
+	// keys are the streams of keys; cursors[c][r] is how far column c of run r was written.
+	keys    []stream
+	cursors [][]int64
+	// rows are those not written yet; perFile is how many an output gets.
+	rows, perFile int64
+	bytesPerRow   float64
+	out           *output.File
+	// lead is the partition of the open output, as its part of the keys.
+	lead []byte
+	seq  []uint16
+}
+
+// lastPart is the share of an output's size below which no further row group is begun: 1/lastPart.
+const lastPart = 20
+
+// merge writes a part in order. files is into how many outputs it is divided.
+func (s *sorting) merge(ctx context.Context, runs []*run, inputs []*input, files int) (err error) {
+	m := &merge{sorting: s, runs: runs}
+	var size, all int64
+	for _, in := range inputs {
+		size += in.FileSizeBytes()
+		all += in.Count()
+	}
+	for _, r := range runs {
+		m.rows += r.window.kept
+	}
+	if m.rows == 0 {
+		return nil
+	}
+	m.bytesPerRow = max(float64(size)/float64(all), 0.01)
+	m.perFile = (m.rows + int64(max(files, 1)) - 1) / int64(max(files, 1))
+	m.cursors = make([][]int64, len(s.forms))
+	for i := range m.cursors {
+		m.cursors[i] = make([]int64, len(runs))
+	}
+	if err := m.start(); err != nil {
+		return err
+	}
+	defer func() {
+		if m.out != nil {
+			m.out.Abort(ctx, s.log)
+		}
+	}()
+	for m.rows > 0 {
+		if err := m.rowGroup(ctx); err != nil {
+			return err
+		}
+	}
+	return m.roll(ctx)
+}
+
+// buffer is how much of each run is read at once.
+func (m *merge) buffer() int {
+	return int(max(min(m.limits.MergeBytes/int64(len(m.runs)), 1<<20), 4<<10))
+}
+
+// start opens the keys.
+func (m *merge) start() error {
+	m.keys = make([]stream, len(m.runs))
+	leaves := make([]leaf, len(m.runs))
+	for i, r := range m.runs {
+		m.keys[i].open(m.spill, r.keys, 0, m.buffer())
+		if err := m.advance(&leaves[i], i); err != nil {
+			return err
+		}
+	}
+	m.tree = newTree(leaves)
+	return nil
+}
+
+// advance brings the next key of a run to its leaf.
+func (m *merge) advance(l *leaf, run int) error {
+	if m.keys[run].left() == 0 {
+		*l = leaf{done: true}
+		return nil
+	}
+	key, err := m.keys[run].key(m.keyWidth)
+	if err != nil {
+		return err
+	}
+	l.key, l.prefix = key, prefixOf(key)
+	return nil
+}
+
+// take finds the runs of the next rows, up to n of them, and up to the first row of another partition.
+func (m *merge) take(n int64) error {
+	m.seq = m.seq[:0]
+	leading := m.encoder.Leading() > 0
+	for int64(len(m.seq)) < n {
+		first := m.tree.first()
+		l := &m.tree.leaves[first]
+		if leading && !bytes.Equal(m.encoder.Lead(l.key), m.lead) {
+			return nil
+		}
+		m.seq = append(m.seq, uint16(first))
+		if err := m.advance(l, first); err != nil {
+			return err
+		}
+		m.tree.update()
+	}
+	return nil
+}
+
+// open starts an output if there is none for the next row.
+func (m *merge) open(ctx context.Context) error {
+	partition := m.job.Partition
+	if m.job.Repartition {
+		lead := m.encoder.Lead(m.tree.leaves[m.tree.first()].key)
+		if m.out != nil && !bytes.Equal(lead, m.lead) {
+			if err := m.roll(ctx); err != nil {
+				return err
+			}
+		}
+		m.lead = append(m.lead[:0], lead...)
+		partition = m.partitions.values(m.encoder, lead)
+	}
+	if m.out != nil && m.room() <= 0 {
+		if err := m.roll(ctx); err != nil {
+			return err
+		}
+	}
+	if m.out != nil {
+		return nil
+	}
+	var err error
+	m.out, err = output.Create(ctx, m.store, m.job, len(m.sorting.outputs), partition)
+	return err
+}
+
+// room is how many rows the open output takes, 0 when it is full or the rest is not worth a row group.
+func (m *merge) room() int64 {
+	n := m.perFile - m.out.Rows
+	if limit := m.job.MaxOutputFileSizeBytes; limit > 0 {
+		left := limit - m.out.SizeBytes
+		if left <= limit/lastPart {
+			return 0
+		}
+		n = min(n, max(int64(float64(left)/m.bytesPerRow), 1))
+	}
+	return n
+}
+
+// rowGroup writes the next row group.
+func (m *merge) rowGroup(ctx context.Context) error {
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	n := max(int64(float64(m.job.Writer.RowGroupBytes)/m.bytesPerRow), 1)
+	if room := m.room(); n+n/10 > room {
+		n = room // No small row group is left at the end.
+	}
+	if err := m.take(min(n, m.rows)); err != nil {
+		return err
+	}
+	before := m.out.SizeBytes
+	if err := m.out.Parquet.StartRowGroup(); err != nil {
+		return err
+	}
+	for i := range m.forms {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := m.column(i); err != nil {
+			return fmt.Errorf("write output %s: %w", m.out.Location, err)
+		}
+	}
+	size, err := m.out.Parquet.EndRowGroup()
+	if err != nil {
+		return fmt.Errorf("write output %s: %w", m.out.Location, err)
+	}
+	m.out.SizeBytes = size
+	if err := m.place(); err != nil {
+		return err
+	}
+	rows := int64(len(m.seq))
+	m.rows -= rows
+	m.out.Rows += rows
+	m.bytesPerRow = max(float64(size-before)/float64(rows), 0.01)
+	return nil
+}
+
+const (
+	// batchRows and batchBytes bound what is handed to the writer at once.
+	batchRows  = 16 << 10
+	batchBytes = 1 << 20
+)
+
+// column writes one column of a row group: the next record of the run that each row comes from.
+func (m *merge) column(i int) error {
+	f, leaf := &m.forms[i], m.job.Target.Layout.Leaves[i]
+	dst, err := m.out.Parquet.NextColumn()
+	if err != nil {
+		return err
+	}
+	streams := m.scratch.streamsOf(len(m.runs))
+	for r, run := range m.runs {
+		streams[r].open(m.spill, run.columns[i], m.cursors[i][r], m.buffer())
+	}
+	for at := 0; at < len(m.seq); {
+		block, n := m.scratch.block[:0], 0
+		for at+n < len(m.seq) && n < batchRows && len(block) < batchBytes {
+			rec, err := streams[m.seq[at+n]].record(f)
+			if err != nil {
+				return err
+			}
+			block = append(block, rec...)
+			n++
+		}
+		m.scratch.block = block
+		at += n
+		v, b := &m.scratch.vector, &m.scratch.batch
+		m.scratch.plain = f.decode(v, m.scratch.plain, block)
+		sum, err := v.Sum(&f.column, nil)
+		if err != nil {
+			return err
+		}
+		m.sumOut[i] += sum
+		m.nullsOut[i] += uint64(v.Entries - v.Values)
+		toBatch(b, leaf, v)
+		m.out.Metrics.Add(i, b)
+		if err := dst.Write(b); err != nil {
+			return err
+		}
+	}
+	for r, run := range m.runs {
+		m.cursors[i][r] = run.columns[i].length - streams[r].left()
+	}
+	return nil
+}
+
+// place records where the rows of the row group went.
+func (m *merge) place() error {
+	limit := m.buffer()
+	for _, r := range m.seq {
+		run := m.runs[r]
+		run.buffered = binary.LittleEndian.AppendUint32(run.buffered, uint32(m.placed-m.base))
+		m.placed++
+		if len(run.buffered) >= limit {
+			if err := m.flush(run); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// roll finishes the open output.
+func (m *merge) roll(ctx context.Context) error {
+	made, err := m.out.Finish(ctx, m.store)
+	if err != nil {
+		return err
+	}
+	m.sorting.outputs = append(m.sorting.outputs, made)
+	m.out = nil
+	return nil
+}

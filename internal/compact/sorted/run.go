@@ -1,0 +1,321 @@
+package sorted
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"firn/internal/compact/sorted/keys"
+	"firn/internal/parquet/column"
+)
+
+// errTooLarge says that the rows of a window take more memory than was thought.
+var errTooLarge = errors.New("too many rows at once")
+
+// run is a window whose rows are sorted and spilled: the keys, the order, and each column on its own.
+type run struct {
+	window  window
+	keys    extent
+	order   extent // For each sorted row its number in the window, 4 bytes each.
+	columns []extent
+	// places is where the sorted rows went in the outputs, 4 bytes each, written while runs are merged.
+	places []extent
+	// base is the first place of the part.
+	base int64
+	// buffered are places that are not spilled yet.
+	buffered []byte
+}
+
+// runs cuts a part into sorted runs. The number of rows at once adapts to what the largest column and the keys took.
+func (s *sorting) runs(ctx context.Context, inputs []*input) ([]*run, error) {
+	r := &reader{store: s.store, job: &s.job, limits: s.limits, inputs: inputs}
+	defer func() {
+		for _, in := range inputs {
+			in.close()
+		}
+	}()
+	var out []*run
+	rows := s.firstRows(inputs)
+	for {
+		w, err := r.next(ctx, rows)
+		if err != nil {
+			return nil, err
+		}
+		if len(w.segments) == 0 {
+			return out, nil
+		}
+		made, largest, err := s.sortWindow(ctx, w)
+		if errors.Is(err, errTooLarge) {
+			r.back(w)
+			rows = max(w.total()/4, 1)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, made)
+		if len(out) > maxRuns {
+			return nil, fmt.Errorf("sort the group: more than %d runs", maxRuns)
+		}
+		r.release()
+		if largest > 0 {
+			fit := int64(float64(s.limits.WindowBytes) / float64(largest) * float64(w.kept))
+			rows = max(min(fit, s.limits.WindowRows, 2*rows), 1)
+		}
+	}
+}
+
+const (
+	// smallestWindow is the fewest rows that are tried at once.
+	smallestWindow = 1024
+	// maxRuns is what the numbers of runs can count.
+	maxRuns = 1 << 16
+	// slack is how many times a window may take the bytes that it should.
+	slack = 3
+	// decodedRatio is what the values of one column are thought to take, over the compressed bytes of all columns, until it is known.
+	decodedRatio = 3
+)
+
+// firstRows guesses how many rows fit.
+func (s *sorting) firstRows(inputs []*input) int64 {
+	var rows, size int64
+	for _, in := range inputs {
+		rows += in.Count()
+		size += in.FileSizeBytes()
+	}
+	width := int64(1)
+	for i := range s.forms {
+		width = max(width, int64(s.forms[i].stride))
+	}
+	if rows > 0 {
+		width = max(width, decodedRatio*size/rows)
+	}
+	return max(min(s.limits.WindowBytes/width, s.limits.WindowRows), smallestWindow)
+}
+
+func (w window) total() (n int64) {
+	for _, s := range w.segments {
+		n += s.rows.To - s.rows.From
+	}
+	return n
+}
+
+// sortWindow sorts a window and spills it. largest is the size of its largest column, keys included. On errTooLarge nothing is left of it.
+func (s *sorting) sortWindow(ctx context.Context, w window) (made *run, largest int64, err error) {
+	if w.kept == 0 {
+		return &run{window: w}, 0, nil
+	}
+	start, moves, sums, nulls := s.spill.size, s.moves.size, slices.Clone(s.sumIn), slices.Clone(s.nullsIn)
+	defer func() {
+		if errors.Is(err, errTooLarge) {
+			s.spill.truncate(start)
+			s.moves.truncate(moves)
+			s.sumIn, s.nullsIn = sums, nulls
+		}
+	}()
+	made = &run{window: w}
+	k, err := s.windowKeys(w)
+	if err != nil {
+		return nil, 0, err
+	}
+	largest = int64(len(k.Bytes))
+	order := s.sortKeys(k)
+	if made.keys, err = s.spillKeys(k, order); err != nil {
+		return nil, 0, err
+	}
+	if made.order, err = s.spillOrder(order); err != nil {
+		return nil, 0, err
+	}
+	for i := range s.forms {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		size, err := s.load(w, i)
+		if err != nil {
+			return nil, 0, err
+		}
+		largest = max(largest, size)
+		e, err := s.spillColumn(&s.forms[i], order)
+		if err != nil {
+			return nil, 0, err
+		}
+		made.columns = append(made.columns, e)
+	}
+	return made, largest, nil
+}
+
+// windowKeys reads the columns of the ordering and makes the keys.
+func (s *sorting) windowKeys(w window) (*keys.Keys, error) {
+	for i, f := range s.encoder.Fields {
+		part := &s.scratch.parts[i]
+		part.Reset()
+		err := w.scan(f.Leaf.Index, f.Leaf.MaxDef, func(b *column.Batch) error {
+			if s.tooLarge(w, len(part.Bytes)) {
+				return errTooLarge
+			}
+			first := part.Rows()
+			if err := f.Append(part, b); err != nil {
+				return err
+			}
+			if i < s.encoder.Leading() {
+				return s.partitions.note(i, part, first, b)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if int64(part.Rows()) != w.kept {
+			return nil, fmt.Errorf("read column %s: %d rows of %d", f.Leaf.Path, part.Rows(), w.kept)
+		}
+	}
+	return s.encoder.Combine(&s.scratch.keys, s.scratch.parts)
+}
+
+// tooLarge says that a window should be smaller; one of a single row never is.
+func (s *sorting) tooLarge(w window, size int) bool {
+	return int64(size) > slack*s.limits.WindowBytes && w.total() > 1
+}
+
+// item is a row that is being sorted.
+type item struct {
+	prefix uint64
+	row    uint32
+}
+
+// sortKeys returns the rows in the order of their keys; equal ones keep their order.
+func (s *sorting) sortKeys(k *keys.Keys) []uint32 {
+	items := s.scratch.items[:0]
+	for i := range k.Rows() {
+		items = append(items, item{prefix: prefixOf(k.At(i)), row: uint32(i)})
+	}
+	s.scratch.items = items
+	short := k.Width > 0 && k.Width <= 8
+	slices.SortFunc(items, func(a, b item) int {
+		if a.prefix != b.prefix {
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		if !short {
+			if c := bytes.Compare(k.At(int(a.row)), k.At(int(b.row))); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(a.row, b.row)
+	})
+	order := s.scratch.order[:0]
+	for _, x := range items {
+		order = append(order, x.row)
+	}
+	s.scratch.order = order
+	return order
+}
+
+// spillBlock is how many bytes are gathered before they are written.
+const spillBlock = 256 << 10
+
+// gatherer writes records to the spill in blocks.
+type gatherer struct {
+	*sorting
+	to    *spill
+	start int64
+}
+
+func (s *sorting) gather(to *spill) gatherer {
+	s.scratch.block = s.scratch.block[:0]
+	return gatherer{sorting: s, to: to, start: to.size}
+}
+
+// flush writes the block if it is full, or at the end.
+func (g gatherer) flush(end bool) error {
+	if len(g.scratch.block) == 0 || (len(g.scratch.block) < spillBlock && !end) {
+		return nil
+	}
+	err := g.to.write(g.scratch.block)
+	g.scratch.block = g.scratch.block[:0]
+	return err
+}
+
+func (g gatherer) done() (extent, error) {
+	err := g.flush(true)
+	return extent{at: g.start, length: g.to.size - g.start}, err
+}
+
+// spillKeys writes sorted keys; those of no fixed width have their length in front.
+func (s *sorting) spillKeys(k *keys.Keys, order []uint32) (extent, error) {
+	g := s.gather(s.spill)
+	for _, row := range order {
+		key := k.At(int(row))
+		if k.Width == 0 {
+			s.scratch.block = binary.LittleEndian.AppendUint32(s.scratch.block, uint32(len(key)))
+		}
+		s.scratch.block = append(s.scratch.block, key...)
+		if err := g.flush(false); err != nil {
+			return extent{}, err
+		}
+	}
+	return g.done()
+}
+
+func (s *sorting) spillOrder(order []uint32) (extent, error) {
+	g := s.gather(s.moves)
+	for _, row := range order {
+		s.scratch.block = binary.LittleEndian.AppendUint32(s.scratch.block, row)
+		if err := g.flush(false); err != nil {
+			return extent{}, err
+		}
+	}
+	return g.done()
+}
+
+// load reads a column of a window into records, and sums up what it read.
+func (s *sorting) load(w window, leaf int) (int64, error) {
+	f, l := &s.forms[leaf], s.job.Target.Layout.Leaves[leaf]
+	s.scratch.records, s.scratch.ends = s.scratch.records[:0], s.scratch.ends[:0]
+	rows := int64(0)
+	err := w.scan(leaf, l.MaxDef, func(b *column.Batch) error {
+		s.scratch.plain = toVector(&s.scratch.vector, s.scratch.plain, l, b)
+		sum, err := s.scratch.vector.Sum(&f.column, nil)
+		if err != nil {
+			return fmt.Errorf("read column %s: %w", l.Path, err)
+		}
+		s.sumIn[leaf] += sum
+		s.nullsIn[leaf] += uint64(b.Levels - b.Len())
+		s.scratch.records, s.scratch.ends = f.append(s.scratch.records, s.scratch.ends, &s.scratch.vector)
+		rows += int64(b.Rows)
+		if s.tooLarge(w, len(s.scratch.records)) {
+			return errTooLarge
+		}
+		return nil
+	})
+	if err == nil && rows != w.kept {
+		err = fmt.Errorf("read column %s: %d rows of %d", l.Path, rows, w.kept)
+	}
+	return int64(len(s.scratch.records)), err
+}
+
+// spillColumn writes the records of a column in sorted order.
+func (s *sorting) spillColumn(f *form, order []uint32) (extent, error) {
+	g, records, ends := s.gather(s.spill), s.scratch.records, s.scratch.ends
+	for _, row := range order {
+		if f.stride > 0 {
+			at := int(row) * f.stride
+			s.scratch.block = append(s.scratch.block, records[at:at+f.stride]...)
+		} else {
+			from := uint32(0)
+			if row > 0 {
+				from = ends[row-1]
+			}
+			s.scratch.block = append(s.scratch.block, records[from:ends[row]]...)
+		}
+		if len(s.scratch.block) >= spillBlock {
+			if err := g.flush(false); err != nil {
+				return extent{}, err
+			}
+		}
+	}
+	return g.done()
+}

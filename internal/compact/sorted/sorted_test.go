@@ -1,0 +1,218 @@
+package sorted_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"firn/internal/compact/engine"
+	"firn/internal/compact/sorted"
+	"firn/internal/handoff"
+	"firn/internal/maintenance"
+)
+
+// compareText orders the texts of two values of k or s.
+func compareText(f maintenance.OrderingField, a, b string) int {
+	isNull := func(s string) bool { return strings.HasPrefix(s, "null") }
+	switch {
+	case isNull(a) && isNull(b):
+		return 0
+	case isNull(a) || isNull(b):
+		if isNull(a) != f.NullsLast {
+			return -1
+		}
+		return 1
+	}
+	c := strings.Compare(a, b)
+	if f.SourceID == 2 { // [][1][][]...: the number is the second pair of brackets.
+		number := func(s string) int {
+			n, _ := strconv.Atoi(strings.Trim(s[2:strings.Index(s[2:], "]")+3], "[]"))
+			return n
+		}
+		c = cmp.Compare(number(a), number(b))
+	}
+	if f.Descending {
+		return -c
+	}
+	return c
+}
+
+// TestSortAgainstModel sorts random files with random deletes, orderings, limits and parts: the outputs hold exactly the kept rows, in the order
+// of a stable sort, and the permutation leads from each row to its place.
+func TestSortAgainstModel(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		w := newWorld(t, schema(), map[string]string{
+			"write.parquet.row-group-size-bytes": rapid.SampledFrom([]string{"4000", "134217728"}).Draw(t, "row group"),
+		})
+		keys := rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "keys")
+		for range rapid.IntRange(1, 4).Draw(t, "files") {
+			rows := rapid.IntRange(1, 60).Draw(t, "rows")
+			var deleted []uint64
+			switch rapid.IntRange(0, 3).Draw(t, "deletes") {
+			case 0:
+				deleted = rapid.SliceOfN(rapid.Uint64Range(0, uint64(rows)+3), 1, rows).Draw(t, "deleted")
+			case 1:
+				for i := range rows {
+					deleted = append(deleted, uint64(i))
+				}
+			}
+			w.add(t, deleted, generate(w.layout, rng, rows, keys), generate(w.layout, rng, rng.IntN(20)+1, keys))
+		}
+		o := by(rapid.SampledFrom([][]int{{2}, {3}, {2, 3}, {3, 2}}).Draw(t, "columns")...)
+		for i := range o.Fields {
+			o.Fields[i].Descending, o.Fields[i].NullsLast = rapid.Bool().Draw(t, "desc"), rapid.Bool().Draw(t, "nulls last")
+		}
+		w.job.Ordering = o
+		w.job.ExpectedOutputFiles = rapid.IntRange(1, 3).Draw(t, "outputs")
+		limits := sorted.Limits{
+			WindowBytes: rapid.SampledFrom([]int64{800, 1 << 20}).Draw(t, "window"), HeldBytes: rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "held"),
+			SpillMemoryBytes: rapid.SampledFrom([]int64{-1, 1 << 20}).Draw(t, "spill memory"), MergeBytes: 1,
+		}
+		r, err := w.rewrite(t, limits, sorted.Spill{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := make([]int, len(w.rows))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int {
+			for _, f := range o.Fields {
+				if c := compareText(f, w.rows[a][f.SourceID-1], w.rows[b][f.SourceID-1]); c != 0 {
+					return c
+				}
+			}
+			return 0
+		})
+		got := w.outputs(t, r)
+		if len(got) != len(order) {
+			t.Fatalf("%d rows of %d", len(got), len(order))
+		}
+		for i, row := range order {
+			if !slices.Equal(got[i], w.rows[row]) {
+				t.Fatalf("row %d is %q, want %q", i, got[i], w.rows[row])
+			}
+		}
+		checkPermutation(t, w, r, order)
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the spill folder: %v, %v", left, err)
+	}
+}
+
+// checkPermutation looks up every row of every input.
+func checkPermutation(t failer, w *world, r engine.Result, order []int) {
+	t.Helper()
+	ctx := context.Background()
+	p, err := handoff.OpenPermutation(ctx, w.store, r.Permutation)
+	must(t, err)
+	want := map[place]int{}
+	for i, row := range order {
+		want[w.from[row]] = i
+	}
+	for file, in := range w.job.Inputs {
+		var positions []int64
+		for i := range in.Count() {
+			positions = append(positions, i)
+		}
+		places, err := p.Lookup(ctx, p.Source(in.FilePath()), positions)
+		must(t, err)
+		for i, got := range places {
+			n, kept := want[place{file, int64(i)}]
+			if kept == got.Deleted {
+				t.Fatalf("row %d of %s: %+v, kept is %t", i, in.FilePath(), got, kept)
+			}
+			if !kept {
+				continue
+			}
+			before := int64(0)
+			for _, o := range r.Outputs[:got.Output] {
+				before += o.Count()
+			}
+			if before+got.Offset != int64(n) {
+				t.Fatalf("row %d of %s is at %+v: want row %d of all", i, in.FilePath(), got, n)
+			}
+		}
+	}
+}
+
+// TestSkew: when all rows have one key, runs are merged in the order of the inputs and outputs keep their sizes.
+func TestSkew(t *testing.T) {
+	t.Parallel()
+	rng := seeded(t, 7)
+	w := newWorld(t, schema(), nil)
+	for range 6 {
+		w.add(t, nil, generate(w.layout, rng, 500, 1))
+	}
+	w.job.Ordering, w.job.ExpectedOutputFiles = by(7), 4 // All null.
+	r, err := w.rewrite(t, sorted.Limits{WindowBytes: 20_000}, sorted.Spill{})
+	must(t, err)
+	for i, text := range w.outputs(t, r) {
+		if !slices.Equal(text, w.rows[i]) {
+			t.Fatalf("row %d moved", i)
+		}
+	}
+	for _, o := range r.Outputs {
+		if o.Count() != 750 {
+			t.Errorf("an output of %d rows: want 750", o.Count())
+		}
+	}
+}
+
+// TestParts: a bin-pack orders each part by itself.
+func TestParts(t *testing.T) {
+	t.Parallel()
+	rng := seeded(t, 8)
+	w := newWorld(t, schema(), nil)
+	for range 4 {
+		w.add(t, []uint64{3}, generate(w.layout, rng, 200, 1000))
+	}
+	w.job.Ordering = by(1)
+	w.job.Ordering.PartSizeBytes = 2*w.job.Inputs[0].FileSizeBytes() + 3000
+	w.job.Ordering.SortOrderID = 3
+	r, err := w.rewrite(t, sorted.Limits{}, sorted.Spill{})
+	must(t, err)
+	if len(r.Outputs) != 2 {
+		t.Fatalf("%d outputs: want 2", len(r.Outputs))
+	}
+	for i, o := range r.Outputs {
+		if o.SortOrderID() == nil || *o.SortOrderID() != 3 {
+			t.Errorf("sort order %v: want 3", o.SortOrderID())
+		}
+		rows := w.read(t, o.FilePath(), o.FileSizeBytes())
+		if len(rows) != 398 {
+			t.Errorf("part %d has %d rows: want those of two files", i, len(rows))
+		}
+	}
+}
+
+// TestSpillLimit: a group that needs more than may be spilled is refused, and nothing is left of it.
+func TestSpillLimit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rng := seeded(t, 9)
+	w := newWorld(t, schema(), nil)
+	w.add(t, nil, generate(w.layout, rng, 3000, 100))
+	w.job.Ordering = by(2)
+	_, err := w.rewrite(t, sorted.Limits{SpillMemoryBytes: -1}, sorted.Spill{Dir: dir, LimitBytes: 50_000})
+	if !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "50000 bytes that may be spilled") {
+		t.Errorf("%v: want a refusal that names the limit", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if _, err := w.rewrite(t, sorted.Limits{SpillMemoryBytes: -1}, sorted.Spill{Dir: dir + "/nosuch"}); err == nil {
+		t.Error("a spill folder that is not there is no error")
+	}
+}

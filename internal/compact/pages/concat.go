@@ -11,6 +11,7 @@ import (
 
 	"firn/internal/compact/engine"
 	"firn/internal/parquet/bloom"
+	physical "firn/internal/parquet/chunk"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
 	"firn/internal/parquet/projection"
@@ -92,6 +93,7 @@ func (r *rewrite) concat(ctx context.Context, o *output, s rowGroupOf) error {
 		}
 		shifts = append(shifts, shift)
 		o.sizes[i] += c.chunk.length
+		r.tiers[engine.TierConcat] += c.chunk.length
 		c.shift(columns[i], r.template.paths[i], shift)
 		made[i] = c.indexes(shift)
 	}
@@ -184,7 +186,7 @@ func (c *stream) copy(ctx context.Context, f *fetcher, parts []part) error {
 	}
 	switch {
 	case len(c.rest) > 0:
-		_, _, err := splitPage(c.rest)
+		_, _, err := physical.SplitPage(c.rest)
 		return c.fault(err)
 	case c.values != c.chunk.values:
 		return c.fault(fmt.Errorf("pages of %d values, the footer says %d: %w", c.values, c.chunk.values, footer.ErrMalformed))
@@ -250,7 +252,8 @@ func (c *stream) shift(to footer.Chunk, path []footer.Value, by int64) {
 		return
 	}
 	// Before min_value there were bounds whose order was not laid down for bytes.
-	if o := order(c.leaf); !c.chunk.trusted || (s.Find(footer.StatMin) == nil && (o == orderBytes || o == orderSigned)) {
+	bytes := c.leaf.Kind == layout.Bytes || c.leaf.Kind == layout.Fixed
+	if !c.chunk.trusted || (s.Find(footer.StatMin) == nil && bytes) {
 		s.Drop(footer.StatOldMin)
 		s.Drop(footer.StatOldMax)
 	}

@@ -21,7 +21,7 @@ func decline(format string, args ...any) error {
 	return &declined{reason: fmt.Sprintf(format, args...)}
 }
 
-// qualify opens the group's footers and answers with a *declined error unless all pages can be copied.
+// qualify opens the group's footers and answers with a *declined error unless this engine can write the group.
 func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) {
 	if err := acceptJob(job); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &rewrite{Engine: e, job: job, template: t, proof: make([]tally, len(job.Target.Layout.Leaves))}
+	r := &rewrite{Engine: e, job: job, template: t, proof: make([]tally, len(job.Target.Layout.Leaves)), tiers: map[string]int64{}}
 	if r.tools, err = newTools(job); err != nil {
 		return nil, decline("%v", err)
 	}
@@ -63,7 +63,7 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 	if err := r.acceptCodecs(); err != nil {
 		return nil, err
 	}
-	return r, r.acceptPages()
+	return r, r.acceptRows()
 }
 
 // acceptJob looks at what needs no file.
@@ -84,11 +84,6 @@ func acceptJob(job engine.Job) error {
 			return decline("column %s is nested too deeply", leaf.Path)
 		}
 	}
-	for _, in := range job.Inputs {
-		if in.Mask != nil && !in.Mask.IsEmpty() {
-			return decline("rows are deleted")
-		}
-	}
 	return nil
 }
 
@@ -98,8 +93,8 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	if c.Elsewhere() || m.Struct == nil {
 		return decline("column %s lies in another file", path)
 	}
-	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); codec != encoding.Codec(r.job.Writer.Codec) {
-		return decline("column %s is compressed with %s, the table wants %s", path, codec, encoding.Codec(r.job.Writer.Codec))
+	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); !codec.Supported() {
+		return decline("column %s is compressed with %s", path, codec)
 	}
 	if _, wanted := r.job.Writer.Bloom[leaf]; wanted {
 		return decline("the table asks for a bloom filter of column %s", path)
@@ -145,38 +140,27 @@ func (r *rewrite) acceptCodecs() error {
 	codec := int64(mixed)
 	for _, in := range r.inputs {
 		for i := range in.groups {
-			g := &in.groups[i]
-			if codec == mixed {
-				codec = g.codec
+			g, own := &in.groups[i], int64(r.job.Writer.Codec)
+			if g.kept != nil {
+				own = g.codec
 			}
-			if g.codec != codec {
-				return decline("row groups of %s and of %s", encoding.Codec(codec), encoding.Codec(g.codec))
+			if codec == mixed {
+				codec = own
+			}
+			if own != codec {
+				return decline("row groups of %s and of %s", encoding.Codec(codec), encoding.Codec(own))
 			}
 		}
 	}
 	return nil
 }
 
-// acceptPages wants rows, and most bytes in pages that are worth to be kept.
-func (r *rewrite) acceptPages() error {
-	var all, full, rows int64
+// acceptRows wants rows that stay.
+func (r *rewrite) acceptRows() error {
 	for _, in := range r.inputs {
-		for _, g := range in.groups {
-			rows += g.rows
-			for i := range g.chunks {
-				c := &g.chunks[i]
-				all += c.length
-				if g.kept != nil || c.pages == 0 || g.rows/c.pages >= r.limits.FullPageRows || c.length/c.pages >= r.limits.FullPageBytes {
-					full += c.length
-				}
-			}
+		if in.Count() > in.deletedIn(0, in.Count()) {
+			return nil
 		}
 	}
-	switch {
-	case rows == 0:
-		return decline("there are no rows")
-	case 2*full < all:
-		return decline("most pages are small")
-	}
-	return nil
+	return decline("there are no rows")
 }

@@ -22,6 +22,7 @@ import (
 	"firn/internal/parquet/layout"
 	"firn/internal/parquet/projection"
 	"firn/internal/parquet/sink"
+	"firn/internal/parquet/source"
 	"firn/internal/store"
 )
 
@@ -176,13 +177,16 @@ type world struct {
 	store  *store.Memory
 	layout *layout.Layout
 	job    engine.Job
+	// mixed says that inputs have other codecs than the table.
+	mixed bool
+	files map[string]*source.File
 }
 
 func newWorld(tb testing.TB, sc *iceberg.Schema, props map[string]string) *world {
 	tb.Helper()
 	l, err := layout.New(sc, false)
 	must(tb, err)
-	w := &world{tb: tb, store: store.NewMemory(time.Now), layout: l}
+	w := &world{tb: tb, store: store.NewMemory(time.Now), layout: l, files: map[string]*source.File{}}
 	w.job = engine.Job{
 		Run: "run", Attempt: "attempt", Target: &projection.Target{Layout: l}, Spec: *iceberg.UnpartitionedSpec, Location: "mem://t/data",
 		Properties: props, MaxOutputFileSizeBytes: 512 << 20,
@@ -211,6 +215,31 @@ func (w *world) rewrite(limits pages.Limits) (engine.Result, error) {
 		limits.FullPageRows = 1
 	}
 	return pages.New(w.store, slog.New(slog.DiscardHandler), limits, nil).Rewrite(context.Background(), w.job)
+}
+
+// masked says that rows are deleted.
+func (w *world) masked() bool {
+	for _, in := range w.job.Inputs {
+		if in.Mask != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// open opens a file with arrow-go, once.
+func (w *world) open(path string) *source.File {
+	w.tb.Helper()
+	f, ok := w.files[path]
+	if !ok {
+		data := w.get(path)
+		var err error
+		f, err = source.Open(context.Background(), w.store, path, source.Options{SizeBytes: int64(len(data)), WholeBelowBytes: 1 << 30})
+		must(w.tb, err)
+		w.tb.Cleanup(func() { f.Close() })
+		w.files[path] = f
+	}
+	return f
 }
 
 func (w *world) get(path string) []byte {

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/compact/engine"
+	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
 	"firn/internal/store"
@@ -70,6 +71,7 @@ type chunk struct {
 	// dictionary is the length of the dictionary page in front; 0 when there is none.
 	dictionary int64
 	values     int64
+	codec      encoding.Codec
 	// pages is the number of data pages; 0 when unknown.
 	pages int64
 	// nulls is metrics.Unknown, min and max are nil when absent or not to be trusted.
@@ -210,7 +212,7 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 
 func newChunk(c footer.Chunk, trust bool, end int64) (chunk, error) {
 	m := c.Metadata()
-	out := chunk{values: m.IntOr(footer.ColumnValues, -1), nulls: -1, trusted: trust}
+	out := chunk{values: m.IntOr(footer.ColumnValues, -1), codec: encoding.Codec(m.IntOr(footer.ColumnCodec, mixed)), nulls: -1, trusted: trust}
 	out.offset, out.length = m.Span()
 	if data := m.IntOr(footer.ColumnDataPage, -1); data > out.offset {
 		out.dictionary = data - out.offset
@@ -254,16 +256,16 @@ func bounds(s footer.Statistics) (lower, upper []byte) {
 // trusted says whether a file's own bounds of a column mean what the format says. Without a column order they do so for types with one order
 // only. parquet-go compares decimals in bytes without their sign, and leaves values out where a float column has NaN.
 func trusted(leaf *layout.Leaf, f footer.File, column int) bool {
-	kind := order(leaf)
 	if _, geometry := leaf.Type.(iceberg.GeometryType); geometry || leaf.Part {
 		return false // Their bytes have no order.
 	}
-	if !f.TypeOrdered(column) && kind != orderBool && kind != orderInt32 && kind != orderInt64 {
+	single := leaf.Kind == layout.Boolean || leaf.Kind == layout.Int32 || leaf.Kind == layout.Int64
+	if !f.TypeOrdered(column) && !single {
 		return false
 	}
 	by := f.CreatedBy()
 	if strings.Contains(by, "github.com/parquet-go") || strings.Contains(by, "segmentio") {
-		return kind != orderSigned && kind != orderFloat && kind != orderDouble
+		return order(leaf) != encoding.BigDecimal && order(leaf) != encoding.Floating
 	}
 	return true
 }
@@ -298,6 +300,39 @@ func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) er
 	data, err := in.fetch(ctx, st, in.indexSpan.offset, in.indexSpan.length)
 	in.pageIndex = data
 	return err
+}
+
+// deletedIn is how many of n rows from first on are deleted.
+func (in *input) deletedIn(first, n int64) int64 {
+	if in.Mask == nil || n <= 0 {
+		return 0
+	}
+	below := func(row int64) uint64 {
+		if row <= 0 {
+			return 0
+		}
+		return in.Mask.Rank(uint64(row - 1))
+	}
+	return int64(below(first+n) - below(first))
+}
+
+// spans are those of n rows from first on that are not deleted, counted from first.
+func (in *input) spans(first, n int64) []encoding.Span {
+	out := []encoding.Span{}
+	it := in.Mask.Iterator()
+	it.AdvanceIfNeeded(uint64(first))
+	from := first
+	for it.HasNext() && from < first+n {
+		at := min(int64(it.Next()), first+n)
+		if at > from {
+			out = append(out, encoding.Span{From: int(from - first), To: int(at - first)})
+		}
+		from = at + 1
+	}
+	if from < first+n {
+		out = append(out, encoding.Span{From: int(from - first), To: int(n)})
+	}
+	return out
 }
 
 // indexOf returns the bytes of a page index, nil when there are none.

@@ -12,6 +12,7 @@ import (
 
 	"firn/internal/compact/engine"
 	"firn/internal/handoff"
+	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
 	"firn/internal/store"
 )
@@ -25,18 +26,40 @@ type rowGroupOf struct {
 	*group
 	number int
 	first  int64
+	// live is the number of rows that stay, spans which they are, counted in the row group; nil when all do.
+	live  int64
+	spans []encoding.Span
+	// left is what is left of each column, once it is written; nil when that is everything.
+	left []remains
 }
 
-// sources lists the row groups that have rows, in the order of the inputs; those that are copied as they are come first, so that none of the others
+// remains are the entries of a column chunk that went into the output, nulls included, and the nulls; -1 when not known.
+type remains struct{ values, nulls int64 }
+
+// remains tells what of a column went into the output.
+func (s *rowGroupOf) remains(leaf int) remains {
+	if s.left == nil {
+		return remains{values: s.chunks[leaf].values, nulls: s.chunks[leaf].nulls}
+	}
+	return s.left[leaf]
+}
+
+// bytes estimates what is left of the row group.
+func (s *rowGroupOf) bytes() int64 {
+	return int64(float64(s.group.bytes()) * float64(s.live) / float64(s.rows))
+}
+
+// sources lists the row groups of which rows stay, in the order of the inputs; those that are copied as they are come first, so that none of the others
 // is left alone between them.
 func (r *rewrite) sources() (out []rowGroupOf) {
 	for _, in := range r.inputs {
 		var first int64
 		for i := range in.groups {
-			if g := &in.groups[i]; g.rows > 0 {
-				out = append(out, rowGroupOf{in: in, group: g, number: i, first: first})
+			g := &in.groups[i]
+			if live := g.rows - in.deletedIn(first, g.rows); live > 0 {
+				out = append(out, rowGroupOf{in: in, group: g, number: i, first: first, live: live})
 			}
-			first += in.groups[i].rows
+			first += g.rows
 		}
 	}
 	slices.SortStableFunc(out, func(a, b rowGroupOf) int {
@@ -124,9 +147,15 @@ func (r *rewrite) abort(ctx context.Context, o *output) {
 	}
 }
 
-func (o *output) write(b []byte) error {
+// Write implements io.Writer.
+func (o *output) Write(b []byte) (int, error) {
 	n, err := o.buffer.Write(b)
 	o.size += int64(n)
+	return n, err
+}
+
+func (o *output) write(b []byte) error {
+	_, err := o.Write(b)
 	return err
 }
 
@@ -139,6 +168,13 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 	if sources[0].kept != nil {
 		return r.concat(ctx, o, sources[0])
 	}
+	for i := range sources {
+		s := &sources[i]
+		s.left = make([]remains, len(r.proof))
+		if s.live < s.rows {
+			s.spans = s.in.spans(s.first, s.rows)
+		}
+	}
 	f := r.newFetcher(ctx, sources)
 	defer f.close()
 	o.splits = append(o.splits, o.size)
@@ -146,22 +182,30 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 	made := make([]indexes, len(r.proof))
 	var chunks []footer.Value
 	var raw, rows int64
+	for i := range sources {
+		rows += sources[i].live
+	}
 	for leaf := range r.proof {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c := &columnWriter{rewrite: r, out: o, leaf: r.job.Target.Layout.Leaves[leaf], maxDef: r.maxDef[leaf], start: o.size}
-		if err := c.copy(ctx, f, sources); err != nil {
+		l := r.job.Target.Layout.Leaves[leaf]
+		c := &columnWriter{rewrite: r, out: o, leaf: l, column: columnOf(l, r.maxDef[leaf], r.template.paths[leaf])}
+		done, err := c.copy(ctx, f, sources)
+		if err != nil {
 			return err
 		}
-		made[leaf] = indexes{column: encode(c.columnIndex()), offset: encode(c.offsetIndex())}
-		chunks = append(chunks, footer.RecordValue(c.chunk(r.template.paths[leaf])))
-		o.sizes[leaf] += o.size - c.start
-		raw += c.raw
+		if done.Rows != rows {
+			return fmt.Errorf("column %s has %d rows of %d: %w", l.Path, done.Rows, rows, engine.ErrRefused)
+		}
+		made[leaf] = indexes{column: done.ColumnIndex, offset: done.OffsetIndex}
+		chunks = append(chunks, footer.RecordValue(done.Footer))
+		o.sizes[leaf] += done.SizeBytes
+		raw += done.RawBytes
 	}
-	for _, s := range sources {
-		r.place(s, o)
-		rows += s.rows
+	for i := range sources {
+		r.place(sources[i], o)
+		sources[i].spans = nil
 	}
 	o.indexes = append(o.indexes, made)
 	g := &footer.Struct{}
@@ -197,26 +241,42 @@ func dropIndexes(sources []rowGroupOf) {
 	}
 }
 
-func encode(s *footer.Struct) []byte {
-	if s == nil {
-		return nil
-	}
-	return footer.Append(nil, s)
-}
-
 // place records where the rows of a row group went.
 func (r *rewrite) place(s rowGroupOf, o *output) {
-	m := &r.maps[s.in.index]
-	at, _ := slices.BinarySearchFunc(m.Ranges, s.first, func(r handoff.RowRange, first int64) int { return cmp.Compare(r.First, first) })
-	to := handoff.RowRange{First: s.first, Count: s.rows, Output: o.index, Offset: o.rows}
-	if at > 0 && m.Ranges[at-1].Output == to.Output && m.Ranges[at-1].First+m.Ranges[at-1].Count == to.First &&
-		m.Ranges[at-1].Offset+m.Ranges[at-1].Count == to.Offset {
-		m.Ranges[at-1].Count += s.rows
-	} else {
-		m.Ranges = slices.Insert(m.Ranges, at, to)
+	spans := s.spans
+	if spans == nil {
+		spans = []encoding.Span{{To: int(s.rows)}}
 	}
-	o.rows += s.rows
+	for _, p := range spans {
+		n := int64(p.To - p.From)
+		r.placeRange(&r.maps[s.in.index], handoff.RowRange{First: s.first + int64(p.From), Count: n, Output: o.index, Offset: o.rows})
+		o.rows += n
+	}
+	s.spans = nil
 	o.sources = append(o.sources, s)
+}
+
+// placeRange puts a range into a source's map, or makes the one before longer. A map of too many ranges is given up.
+func (r *rewrite) placeRange(m *handoff.SourceRowMap, to handoff.RowRange) {
+	if r.ranges > r.limits.RowRanges {
+		return
+	}
+	at := len(m.Ranges)
+	if at > 0 && m.Ranges[at-1].First > to.First {
+		at, _ = slices.BinarySearchFunc(m.Ranges, to.First, func(r handoff.RowRange, first int64) int { return cmp.Compare(r.First, first) })
+	}
+	if at > 0 {
+		if last := &m.Ranges[at-1]; last.Output == to.Output && last.First+last.Count == to.First && last.Offset+last.Count == to.Offset {
+			last.Count += to.Count
+			return
+		}
+	}
+	m.Ranges = slices.Insert(m.Ranges, at, to)
+	if r.ranges++; r.ranges > r.limits.RowRanges {
+		for i := range r.maps {
+			r.maps[i].Ranges = nil
+		}
+	}
 }
 
 // finish writes page index and footer, makes the object visible, reads it back and builds its manifest entry.

@@ -1,345 +1,386 @@
 package pages
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
-	"hash/crc32"
+	"io"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
+	"firn/internal/compact/engine"
+	physical "firn/internal/parquet/chunk"
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
 )
 
-// reader walks the data pages of one source chunk.
-type reader struct {
-	source     rowGroupOf
-	chunk      *chunk
-	dictionary *sourceDictionary
-	// places is the source's offset index as long as its pages lie where it says.
+// source is a source chunk whose pages are being written.
+type source struct {
+	rowGroupOf
+	chunk *chunk
+	// places and bounds are the source's page indexes, as long as its pages lie where they say.
 	places []footer.Location
-	// infos is what the pages' own headers say; first is the number of pages of earlier sources.
-	infos        []footer.Bounds
-	values, rows int64
+	bounds []footer.Bounds
+	// hashes are those of its dictionary's entries; identity says that they keep their numbers in the merged dictionary.
+	hashes   []uint64
+	identity bool
+	pages    int
+	// passed says that a page with values went through without being decoded.
+	passed bool
+	// counted and removed are the nulls of pages: those that stay, where levels were counted, and those that were deleted. uncounted says that the
+	// levels of a page were not.
+	counted, removed int64
+	uncounted        bool
+	// values is the number of entries that stay.
+	values int64
 }
 
-// source copies the pages of one chunk and compares their sums with what its footer says.
+// source writes the pages of one chunk.
 func (c *columnWriter) source(s rowGroupOf, data []byte) error {
-	ch := &s.chunks[c.leaf.Index]
-	r := &reader{source: s, chunk: ch, dictionary: &sourceDictionary{}}
-	if ch.dictionary > 0 {
-		d, err := c.dictionary(data[:ch.dictionary])
-		if err != nil {
-			return c.where(s, 0, err)
-		}
-		r.dictionary = d
+	src := &source{rowGroupOf: s, chunk: &s.chunks[c.leaf.Index]}
+	r := &c.tools.reader
+	err := r.Open(c.column, data, physical.Meta{Codec: src.chunk.codec, Values: src.chunk.values, Rows: s.rows})
+	if err == nil {
+		err = c.openDictionary(src)
 	}
-	if raw := s.in.indexOf(ch.offsetIndex); raw != nil {
-		if places, err := footer.OffsetIndex(raw); err == nil { // One that cannot be read is no offset index.
-			r.places = places
-		}
+	if err != nil {
+		return c.where(s, 0, err)
 	}
-	for pos := int(ch.dictionary); pos < len(data); {
-		h, body, err := splitPage(data[pos:])
+	src.readIndex()
+	for {
+		p, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		if err == nil {
-			err = c.dataPageOf(r, h, data[pos:pos+h.Length], body, ch.offset+int64(pos))
+			err = c.page(src, p)
 		}
 		if err != nil {
-			return c.where(s, len(r.infos), err)
+			return c.where(s, src.pages, err)
 		}
-		pos += h.Length + len(body)
+		src.pages++
 	}
-	if r.values != ch.values {
-		return c.where(s, len(r.infos), fmt.Errorf("pages of %d values, the footer says %d: %w", r.values, ch.values, footer.ErrMalformed))
-	}
-	if r.rows != s.rows {
-		return c.where(s, len(r.infos), fmt.Errorf("pages of %d rows in a row group of %d: %w", r.rows, s.rows, footer.ErrMalformed))
-	}
-	c.values += r.values
-	c.index(r)
+	c.count(src)
 	return nil
 }
 
-// dataPageOf copies one data page.
-func (c *columnWriter) dataPageOf(r *reader, h footer.Page, header, body []byte, offset int64) error {
-	e := h.Encoding()
-	switch {
-	case h.Type() != footer.DataPage && h.Type() != footer.DataPageV2:
-		return decline("a page of type %d among the data", h.Type())
-	case !e.Known() || e == footer.BitPacked:
-		return decline("a page with encoding %d", e)
-	case e.Dictionary() && !r.dictionary.present:
-		return fmt.Errorf("a page of dictionary indices without a dictionary: %w", footer.ErrMalformed)
-	case h.Values() > r.chunk.values-r.values:
-		return fmt.Errorf("a page of %d values where the footer leaves %d: %w", h.Values(), r.chunk.values-r.values, footer.ErrMalformed)
-	case h.Values() > encoding.MaxPageValues:
-		return decline("a page of %d values", h.Values())
-	}
-	p := page{Page: h, body: body, nonNull: -1, rows: -1, aligned: true}
-	if err := c.countRows(r, &p, offset); err != nil {
-		return err
-	}
-	c.locations = append(c.locations, footer.Location{Offset: c.out.size, FirstRow: c.rows + r.rows})
-	c.noPlaces = c.noPlaces || !p.aligned
-	r.values += h.Values()
-	r.rows += p.rows
-	// The header changes when the page is made anew, so what it says is taken before.
-	info := c.pageBounds(r, &p)
-	before := c.out.size
-	if err := c.write(r, &p, header); err != nil {
-		return err
-	}
-	c.locations[len(c.locations)-1].Bytes = c.out.size - before
-	if info.Nulls < 0 && p.nonNull >= 0 {
-		info.Nulls = h.Values() - int64(p.nonNull)
-	}
-	r.infos = append(r.infos, info)
-	c.encoded(footer.RLE)
-	if h.Type() == footer.DataPage {
-		def, rep := h.LevelEncodings()
-		if (c.maxDef > 0 && def != footer.RLE) || (c.leaf.MaxRep > 0 && rep != footer.RLE) {
-			c.encoded(footer.BitPacked)
-		}
-	}
-	return nil
-}
-
-// page is a data page. plain is its decompressed form, levels apart from values, once it is needed.
-type page struct {
-	footer.Page
-	body []byte
-	// levels are the bytes of both levels as they lie in front of the values; rep and def are their streams.
-	split            bool
-	levels, rep, def []byte
-	values           []byte
-	// nonNull is the number of values that are present, rows the number of rows that begin; -1 when not counted.
-	nonNull int
-	rows    int64
-	// aligned says that the page begins with a row.
-	aligned bool
-}
-
-// open decompresses a page and takes it apart.
-func (c *columnWriter) open(p *page) error {
-	if p.split {
+// openDictionary hashes the source's dictionary. Each entry must be in the merged dictionary under the hash that it has here.
+func (c *columnWriter) openDictionary(src *source) error {
+	e := c.tools.reader.Dictionary()
+	if e == nil {
 		return nil
 	}
-	p.split = true
-	if p.Type() == footer.DataPageV2 {
-		return c.openV2(p)
+	c.tools.hashes = physical.HashEntries(c.tools.hashes, e)
+	src.hashes = c.tools.hashes
+	if c.merged.full {
+		return nil
 	}
-	def, rep := p.LevelEncodings()
-	if (c.maxDef > 0 && def != footer.RLE) || (c.leaf.MaxRep > 0 && rep != footer.RLE) {
-		return decline("levels with encoding %d and %d", def, rep)
-	}
-	body, err := c.tools.decompress.Decompress(c.tools.body, p.body, c.tools.codec, int(p.Body()))
+	table, err := c.writer.Table(e)
 	if err != nil {
 		return err
 	}
-	if c.tools.codec != encoding.Uncompressed {
-		c.tools.body = body
+	merged := c.writer.Hashes()
+	for n, to := range table {
+		if src.hashes[n] != merged[to] {
+			return fmt.Errorf("merge dictionaries: entry %d became another value: %w", n, footer.ErrMalformed)
+		}
 	}
-	rest := body
-	if c.leaf.MaxRep > 0 {
-		if p.rep, rest, err = encoding.SplitPrefixed(rest); err != nil {
+	src.identity = encoding.Identity(table)
+	return nil
+}
+
+// count takes a finished source's nulls and bounds into the chunk's.
+func (c *columnWriter) count(src *source) {
+	nulls := src.counted
+	c.uncounted = c.uncounted || src.uncounted
+	if src.uncounted {
+		if nulls = src.chunk.nulls; nulls >= 0 {
+			nulls -= src.removed
+		}
+	}
+	if nulls < 0 || nulls > src.values { // The second is a count of the source that cannot be right.
+		nulls = -1
+	}
+	src.left[c.leaf.Index] = remains{values: src.values, nulls: nulls}
+	if nulls < 0 || c.nulls < 0 {
+		c.nulls = -1
+	} else {
+		c.nulls += nulls
+	}
+	if src.passed && src.chunk.nulls != src.chunk.values {
+		c.writer.MergeBounds(src.chunk.min, src.chunk.max)
+	}
+}
+
+// small says that a page of so many rows and bytes is to be merged with others: it is far from full by the engine's limits and by the table's.
+func (c *columnWriter) small(rows, bytes int64) bool {
+	w := &c.job.Writer
+	return rows < min(c.limits.FullPageRows, int64(w.PageRows)) && bytes < min(c.limits.FullPageBytes, w.PageBytes)
+}
+
+// page chooses how one page is written.
+func (c *columnWriter) page(src *source, p *physical.Page) error {
+	if err := c.countRows(src, p); err != nil {
+		return err
+	}
+	live, head := c.live(src, p)
+	rows := int64(encoding.SpanLen(live))
+	whole := rows == p.Rows && (p.Aligned || head)
+	size := int64(len(p.Header) + len(p.Body))
+	switch {
+	case !whole && rows == 0 && (p.Aligned || !head):
+		c.tiers[engine.TierRecode] += size
+		return c.drop(src, p)
+	case !whole:
+		c.tiers[engine.TierRecode] += size
+		return c.decode(src, p, live, head)
+	case c.small(p.Rows, int64(len(p.Body))):
+		c.tiers[engine.TierCoalesce] += size
+		if p.Encoding().Dictionary() {
+			return c.decode(src, p, nil, true)
+		}
+		return c.setAside(src, p)
+	case p.Encoding().Dictionary() && (c.merged.full || src.chunk.codec != c.tools.codec):
+		c.tiers[engine.TierRecode] += size
+		return c.decode(src, p, nil, true)
+	case p.Encoding().Dictionary():
+		c.tiers[engine.TierCopy] += size
+		return c.remap(src, p)
+	case src.chunk.codec != c.tools.codec:
+		c.tiers[engine.TierRecode] += size
+		return c.recompress(src, p)
+	}
+	c.tiers[engine.TierCopy] += size
+	return c.pass(src, c.raw(src, p))
+}
+
+// countRows finds the number of rows that begin in a page: what the page says, the offset index, or its repetition levels.
+func (c *columnWriter) countRows(src *source, p *physical.Page) error {
+	n := src.pages
+	if p.Rows < 0 && n < len(src.places) && src.placed(p) && !p.Encoding().Dictionary() {
+		next := src.rows
+		if n+1 < len(src.places) {
+			next = src.places[n+1].FirstRow
+		}
+		if p.Rows = next - p.FirstRow; p.Rows < 0 || p.Rows > p.Values() {
+			return fmt.Errorf("an offset index with %d rows in a page of %d values: %w", p.Rows, p.Values(), footer.ErrMalformed)
+		}
+	}
+	err := c.tools.reader.CountRows(p)
+	if err == nil && !p.Aligned && p.FirstRow == 0 {
+		err = fmt.Errorf("the first page begins within a row: %w", footer.ErrMalformed)
+	}
+	return err
+}
+
+// placed says that the page lies where the offset index has it.
+func (s *source) placed(p *physical.Page) bool {
+	at := s.places[s.pages]
+	return at.Offset == s.chunk.offset+p.Offset && at.FirstRow == p.FirstRow
+}
+
+// live returns the rows of a page that stay, counted from its first one, and whether the row that began before it stays.
+func (c *columnWriter) live(src *source, p *physical.Page) (rows []encoding.Span, head bool) {
+	if src.spans == nil {
+		return append(c.tools.live[:0], encoding.Span{To: int(p.Rows)}), true
+	}
+	first, end := int(p.FirstRow), int(p.FirstRow+p.Rows)
+	rows = c.tools.live[:0]
+	at, _ := slices.BinarySearchFunc(src.spans, first, func(s encoding.Span, row int) int { return s.To - row })
+	for ; at < len(src.spans) && src.spans[at].From < end; at++ {
+		s := src.spans[at]
+		if s.From, s.To = max(s.From, first)-first, min(s.To, end)-first; s.From < s.To {
+			rows = append(rows, s)
+		}
+	}
+	c.tools.live = rows
+	before := first - 1
+	_, head = slices.BinarySearchFunc(src.spans, before, func(s encoding.Span, row int) int {
+		switch {
+		case s.To <= row:
+			return -1
+		case s.From > row:
+			return 1
+		}
+		return 0
+	})
+	return rows, head
+}
+
+// drop leaves a page out whose rows are all deleted.
+func (c *columnWriter) drop(src *source, p *physical.Page) error {
+	if err := c.tools.reader.CountPresent(p); err != nil {
+		return err
+	}
+	src.removed += p.Values() - int64(p.Present)
+	return nil
+}
+
+// decode writes the rows of a page that stay, decoded, with what is before and behind it.
+func (c *columnWriter) decode(src *source, p *physical.Page, live []encoding.Span, head bool) error {
+	t := c.tools
+	if err := t.reader.Decode(p, &t.vector); err != nil {
+		return err
+	}
+	v := &t.vector
+	nulls := int64(v.Entries - v.Values)
+	if live != nil {
+		if err := v.Select(&t.kept, c.column, live, head); err != nil {
 			return err
 		}
+		v = &t.kept
 	}
-	if c.maxDef > 0 {
-		if p.def, rest, err = encoding.SplitPrefixed(rest); err != nil {
-			return err
-		}
-	}
-	p.levels, p.values = body[:len(body)-len(rest)], rest
-	return nil
+	stay := int64(v.Entries - v.Values)
+	src.counted += stay
+	src.removed += nulls - stay
+	src.values += int64(v.Entries)
+	return c.append(v, src.hashes)
 }
 
-func (c *columnWriter) openV2(p *page) error {
-	v := p.V2()
-	n := v.RepBytes + v.DefBytes
-	if v.RepBytes < 0 || v.DefBytes < 0 || n > int64(len(p.body)) || n > p.Body() {
-		return fmt.Errorf("levels of %d and %d bytes in a page of %d: %w", v.RepBytes, v.DefBytes, len(p.body), footer.ErrMalformed)
+// append adds a vector to the chunk and to the proof.
+func (c *columnWriter) append(v *physical.Vector, hashes []uint64) error {
+	if err := c.join(); err != nil {
+		return err
 	}
-	p.levels = p.body[:n]
-	p.rep, p.def = p.levels[:v.RepBytes], p.levels[v.RepBytes:]
-	codec := c.tools.codec
-	if !v.Compressed {
-		codec = encoding.Uncompressed
-	}
-	values, err := c.tools.decompress.Decompress(c.tools.body, p.body[n:], codec, int(p.Body()-n))
+	sum, err := v.Sum(c.column, hashes)
 	if err != nil {
 		return err
 	}
-	if codec != encoding.Uncompressed {
-		c.tools.body = values
-	}
-	p.values = values
-	return nil
+	c.proof[c.leaf.Index].in += sum
+	return c.writer.Append(v)
 }
 
-// countRows finds the number of rows that begin in a page: from its values, its header, the offset index, or by its repetition levels.
-func (c *columnWriter) countRows(r *reader, p *page, offset int64) error {
-	n := len(r.infos)
-	switch {
-	case c.leaf.MaxRep == 0:
-		p.rows = p.Values()
-		return nil
-	case p.Type() == footer.DataPageV2:
-		p.rows = p.V2().Rows
-		if p.rows < 0 || p.rows > p.Values() {
-			return fmt.Errorf("a page of %d rows and %d values: %w", p.rows, p.Values(), footer.ErrMalformed)
-		}
-		return nil
-	case n < len(r.places) && r.places[n].Offset == offset && r.places[n].FirstRow == r.rows && !p.Encoding().Dictionary():
-		next := r.source.rows
-		if n+1 < len(r.places) {
-			next = r.places[n+1].FirstRow
-		}
-		if p.rows = next - r.rows; p.rows < 0 || p.rows > p.Values() {
-			return fmt.Errorf("an offset index with %d rows in a page of %d values: %w", p.rows, p.Values(), footer.ErrMalformed)
-		}
-		return nil
+// raw is a page as it is, with its statistics.
+func (c *columnWriter) raw(src *source, p *physical.Page) physical.Raw {
+	b := src.pageBounds(p)
+	src.values += p.Values()
+	if c.column.MaxDef == 0 {
+		p.Present = int(p.Values())
 	}
-	if err := c.open(p); err != nil {
-		return err
+	if p.Present >= 0 {
+		b.Nulls = p.Values() - int64(p.Present)
+		src.counted += b.Nulls
+	} else {
+		src.uncounted = true
 	}
-	levels, err := encoding.DecodeLevels(c.tools.levels, p.rep, uint8(c.leaf.MaxRep), int(p.Values()))
-	if err != nil {
-		return err
-	}
-	c.tools.levels = levels
-	p.rows, p.aligned = 0, len(levels) == 0 || levels[0] == 0
-	for _, l := range levels {
-		if l == 0 {
-			p.rows++
-		}
-	}
-	return nil
+	src.passed = src.passed || p.Present != 0
+	return physical.Raw{Page: p.Page, Header: p.Header, Body: p.Body, Rows: p.Rows, Aligned: p.Aligned, Bounds: b}
 }
 
-// write copies a page as it is, or made anew.
-func (c *columnWriter) write(r *reader, p *page, header []byte) error {
-	t := &c.proof[c.leaf.Index]
-	if !p.Encoding().Dictionary() {
-		t.in += xxh3.Hash(p.body)
-		err := c.page(p.Type(), p.Encoding(), header, p.body, p.Body())
-		t.out += xxh3.Hash(p.body)
+// pass writes a page as it is.
+func (c *columnWriter) pass(_ *source, p physical.Raw) error {
+	if err := c.release(); err != nil {
 		return err
 	}
-	if err := c.open(p); err != nil {
-		return err
-	}
-	p.nonNull = int(p.Values())
-	if c.maxDef > 0 {
-		n, err := encoding.CountLevels(p.def, encoding.LevelWidth(int(c.maxDef)), int(p.Values()), uint8(c.maxDef))
-		if err != nil {
-			return err
-		}
-		p.nonNull = n
-	}
-	width, stream, err := encoding.SplitIndices(p.values)
-	if err != nil {
-		return err
-	}
-	if c.tools.indices, err = encoding.DecodeIndices(c.tools.indices, stream, width, p.nonNull); err != nil {
-		return err
-	}
-	sum, err := hashIndices(c.tools.indices, r.dictionary.hashes)
-	if err != nil {
-		return err
-	}
-	t.in += sum
-	switch {
-	case c.merged.full:
-		return c.expand(r, p)
-	case r.dictionary.identity:
-		t.out += sum // The bytes are the same, and so are the entries: see dictionaries.
-		return c.page(p.Type(), p.Encoding(), header, p.body, p.Body())
-	}
-	return c.remap(r, p, encoding.Remap{FromWidth: width, ToWidth: encoding.IndexWidth(c.merged.dictionary.Len()), Table: r.dictionary.remap}, stream)
+	c.proof[c.leaf.Index].in += xxh3.Hash(p.Body)
+	return c.writer.Copy(p)
 }
 
 // remap writes a page with the indices of the merged dictionary, and decodes them again for the proof.
-func (c *columnWriter) remap(_ *reader, p *page, m encoding.Remap, stream []byte) error {
-	made := append(append(c.tools.made[:0], p.levels...), byte(m.ToWidth))
-	made, err := encoding.RemapIndices(made, stream, p.nonNull, m)
+func (c *columnWriter) remap(src *source, p *physical.Page) error {
+	t := c.tools
+	indices, width, stream, err := t.reader.Indices(p, t.indices)
 	if err != nil {
 		return err
 	}
-	c.tools.made = made
-	again, err := encoding.DecodeIndices(c.tools.indices, made[len(p.levels)+1:], m.ToWidth, p.nonNull)
+	t.indices = indices
+	sum, err := physical.SumIndices(indices, src.hashes)
 	if err != nil {
 		return err
 	}
-	sum, err := hashIndices(again, c.merged.hashes)
+	if src.identity { // The bytes are the same, and so are the entries: see openDictionary.
+		return c.pass(src, c.raw(src, p))
+	}
+	table, err := c.writer.Table(t.reader.Dictionary())
 	if err != nil {
 		return err
 	}
-	c.proof[c.leaf.Index].out += sum
-	return c.anew(p, footer.RLEDictionary)
+	m := encoding.Remap{FromWidth: width, ToWidth: encoding.IndexWidth(c.merged.dictionary.Len()), Table: table}
+	if t.made, err = encoding.RemapIndices(append(t.made[:0], byte(m.ToWidth)), stream, p.Present, m); err != nil {
+		return err
+	}
+	if t.indices, err = encoding.DecodeIndices(t.indices, t.made[1:], m.ToWidth, p.Present); err != nil {
+		return err
+	}
+	again, err := physical.SumIndices(t.indices, c.writer.Hashes())
+	if err != nil {
+		return err
+	}
+	if err := c.release(); err != nil {
+		return err
+	}
+	proof := &c.proof[c.leaf.Index]
+	proof.in += sum
+	proof.out += again
+	return c.writer.Recode(c.raw(src, p), footer.RLEDictionary, p.Levels(), t.made)
 }
 
-// expand writes a page with the values in place of the indices, and reads them again for the proof.
-func (c *columnWriter) expand(r *reader, p *page) error {
-	made, err := r.dictionary.entries.Expand(append(c.tools.made[:0], p.levels...), c.tools.indices)
+// recompress writes a page with another codec.
+func (c *columnWriter) recompress(src *source, p *physical.Page) error {
+	if err := c.tools.reader.Split(p); err != nil {
+		return err
+	}
+	if err := c.release(); err != nil {
+		return err
+	}
+	sum := xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
+	t := &c.proof[c.leaf.Index]
+	t.in += sum
+	err := c.writer.Recode(c.raw(src, p), p.Encoding(), p.Levels(), p.Content())
+	t.out += xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
+	return err
+}
+
+// aside is a small page that is not written yet: alone it would pass as it is, with a neighbour to be written anew it is decoded.
+type aside struct {
+	held bool
+	meta physical.Meta
+	raw  physical.Raw
+}
+
+// setAside keeps a small page until it is known what follows.
+func (c *columnWriter) setAside(src *source, p *physical.Page) error {
+	if c.aside.held || c.writer.Begun() || src.chunk.codec != c.tools.codec {
+		return c.decode(src, p, nil, true)
+	}
+	raw := c.raw(src, p)
+	c.tools.aside = append(append(c.tools.aside[:0], p.Header...), p.Body...)
+	h, body, err := physical.SplitPage(c.tools.aside)
 	if err != nil {
 		return err
 	}
-	c.tools.made = made
-	sum, err := hashPlain(made[len(p.levels):], valueWidth(c.leaf), p.nonNull)
+	raw.Page, raw.Header, raw.Body = h, c.tools.aside[:h.Length], body
+	c.aside = aside{held: true, meta: physical.Meta{Codec: src.chunk.codec, Values: p.Values(), Rows: -1}, raw: raw}
+	return nil
+}
+
+// join decodes the page that was set aside, since it gets company.
+func (c *columnWriter) join() error {
+	if !c.aside.held {
+		return nil
+	}
+	c.aside.held = false
+	t := c.tools
+	if err := t.again.Open(c.column, t.aside, c.aside.meta); err != nil {
+		return err
+	}
+	p, err := t.again.Next()
 	if err != nil {
 		return err
 	}
-	c.proof[c.leaf.Index].out += sum
-	return c.anew(p, footer.Plain)
-}
-
-// anew compresses the page in tools.made and writes it under the old page's header, which keeps all that the values did not change.
-func (c *columnWriter) anew(p *page, e footer.Encoding) error {
-	made, levels := c.tools.made, 0
-	if p.Type() == footer.DataPageV2 {
-		levels = len(p.levels)
-	}
-	packed, err := c.tools.compress.Append(append(c.tools.packed[:0], made[:levels]...), made[levels:])
-	if err != nil {
+	var v physical.Vector
+	if err := t.again.Decode(p, &v); err != nil {
 		return err
 	}
-	c.tools.packed = packed
-	p.Recode(e, len(made), len(packed), crc32.ChecksumIEEE(packed), true)
-	c.tools.header = footer.Append(c.tools.header[:0], p.Struct)
-	return c.page(p.Type(), e, c.tools.header, packed, int64(len(made)))
+	return c.append(&v, nil)
 }
 
-// hashIndices sums the hashes of the entries that indices name; an index beyond the dictionary is a fault.
-func hashIndices(indices []uint32, hashes []uint64) (sum uint64, err error) {
-	for _, i := range indices {
-		if int(i) >= len(hashes) {
-			return 0, fmt.Errorf("index %d in a dictionary of %d: %w", i, len(hashes), encoding.ErrCorrupt)
-		}
-		sum += hashes[i]
+// release writes the page that was set aside as it is.
+func (c *columnWriter) release() error {
+	if !c.aside.held {
+		return nil
 	}
-	return sum, nil
-}
-
-// hashPlain sums the hashes of n PLAIN values.
-func hashPlain(data []byte, width, n int) (sum uint64, err error) {
-	for range n {
-		size := width
-		if width == encoding.ByteArray {
-			if len(data) < 4 {
-				return 0, encoding.ErrCorrupt
-			}
-			size = int(binary.LittleEndian.Uint32(data))
-			data = data[4:]
-		}
-		if size > len(data) {
-			return 0, encoding.ErrCorrupt
-		}
-		sum += xxh3.Hash(data[:size])
-		data = data[size:]
-	}
-	if len(data) != 0 {
-		return 0, encoding.ErrCorrupt
-	}
-	return sum, nil
+	c.aside.held = false
+	c.proof[c.leaf.Index].in += xxh3.Hash(c.aside.raw.Body)
+	return c.writer.Copy(c.aside.raw)
 }

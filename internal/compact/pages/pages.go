@@ -1,7 +1,8 @@
 // Package pages is the engine that copies pages: it merges the column chunks of many small row groups into few large ones without looking at
-// rows. Pages that are not dictionary-coded move as compressed bytes; of dictionary-coded pages only the indices are rewritten, to those of one
-// merged dictionary a column. It takes groups whose files already have the table's schema, codec and layout (see decline.go) and hands every
-// other group to another engine, before any byte is written.
+// rows. It chooses for each page of each column: full pages that are not dictionary-coded move as compressed bytes; of dictionary-coded ones only
+// the indices are rewritten, to those of one merged dictionary a column; small pages, and pages with deleted rows, are decoded to levels and values
+// and written anew. Big row groups move as a whole. It takes groups whose files have the table's schema (see decline.go) and hands every other
+// group to another engine, before any byte is written.
 //
 // It trusts nothing that it passes on: page sizes, value counts, rows of each column, checksums and dictionary indices are compared on the way,
 // and a difference refuses the group with its place. Nothing is ever repaired.
@@ -32,9 +33,10 @@ type Limits struct {
 	ChunkBytes int64
 	// FetchConcurrency is how many requests run at once.
 	FetchConcurrency int
-	// FullPageRows and FullPageBytes: most bytes of a group must lie in pages of at least one of these, else its pages need merging, which this
-	// engine does not do.
+	// FullPageRows and FullPageBytes: a page below both is small, and merged with its neighbours.
 	FullPageRows, FullPageBytes int64
+	// RowRanges is the most ranges of a row map.
+	RowRanges int
 }
 
 func (l Limits) withDefaults() Limits {
@@ -52,6 +54,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.FullPageBytes <= 0 {
 		l.FullPageBytes = 64 << 10
+	}
+	if l.RowRanges <= 0 {
+		l.RowRanges = 500_000
 	}
 	return l
 }
@@ -82,6 +87,9 @@ type rewrite struct {
 	paths   []string
 	outputs []iceberg.DataFile
 	proof   []tally
+	// ranges counts the row map's, tiers input bytes by how they were written.
+	ranges int
+	tiers  map[string]int64
 	// heldIndexes counts the bytes of page indexes in memory, or wanted there.
 	heldIndexes atomic.Int64
 	shapes      shapes
@@ -121,6 +129,12 @@ func (e *Engine) decline(ctx context.Context, job engine.Job, no *declined) (eng
 		return result, err
 	}
 	result.Name += " (pages not copied: " + no.reason + ")"
+	if result.Tiers == nil {
+		result.Tiers = map[string]int64{engine.TierFallback: 0}
+		for _, in := range job.Inputs {
+			result.Tiers[engine.TierFallback] += in.FileSizeBytes()
+		}
+	}
 	return result, nil
 }
 
@@ -150,17 +164,18 @@ func (r *rewrite) run(ctx context.Context) error {
 	return nil
 }
 
-// result closes the proof: rows in = rows out, and each column's hash is equal on both sides.
+// result closes the proof: rows in - rows deleted = rows out, and each column's nulls and hash are equal on both sides.
 func (r *rewrite) result() (engine.Result, error) {
 	p := handoff.Proof{}
 	for _, in := range r.inputs {
 		p.RowsIn += in.Count()
+		p.RowsDeleted += in.deletedIn(0, in.Count())
 	}
 	for _, f := range r.outputs {
 		p.RowsOut += f.Count()
 	}
-	if p.RowsIn != p.RowsOut {
-		return engine.Result{}, fmt.Errorf("prove rows: %d in, %d out", p.RowsIn, p.RowsOut)
+	if p.RowsIn-p.RowsDeleted != p.RowsOut {
+		return engine.Result{}, fmt.Errorf("prove rows: %d in, %d deleted, %d out", p.RowsIn, p.RowsDeleted, p.RowsOut)
 	}
 	for i, leaf := range r.job.Target.Layout.Leaves {
 		t := r.proof[i]
@@ -171,5 +186,9 @@ func (r *rewrite) result() (engine.Result, error) {
 			FieldID: leaf.FieldID, NullsIn: t.nullsIn, NullsOut: t.nullsOut, HashIn: fmt.Sprintf("%016x", t.in), HashOut: fmt.Sprintf("%016x", t.out),
 		})
 	}
-	return engine.Result{Outputs: r.outputs, RowMap: &handoff.RowMap{Sources: r.maps, Outputs: r.paths}, Proof: p, Name: name}, nil
+	result := engine.Result{Outputs: r.outputs, Proof: p, Name: name, Tiers: r.tiers}
+	if r.ranges <= r.limits.RowRanges {
+		result.RowMap = &handoff.RowMap{Sources: r.maps, Outputs: r.paths}
+	}
+	return result, nil
 }

@@ -28,15 +28,15 @@ func summarizeInput(m *metrics.File, leaf *layout.Leaf, sources []rowGroupOf) {
 	e := newEntry(in, leaf)
 	var rows, values, nulls int64
 	for _, s := range sources {
-		c := &s.chunks[leaf.Index]
-		rows, values = rows+s.rows, values+c.values
+		c := s.remains(leaf.Index)
+		rows, values = rows+s.live, values+c.values
 		if nulls >= 0 && c.nulls >= 0 {
 			nulls += c.nulls
 		} else {
 			nulls = metrics.Unknown
 		}
 	}
-	// What the entry says of the whole file holds for its row groups only when all of them are here, or when it is nothing.
+	// What the entry says of the whole file holds for its rows only when all of them are here, or when it is nothing.
 	all := rows == in.Count()
 	if nulls < 0 && (all || e.nulls == 0) {
 		nulls = e.nulls
@@ -84,12 +84,18 @@ func (e *entry) bounds(leaf *layout.Leaf, sources []rowGroupOf) (lower, upper *c
 	if e.float && (e.nans != 0 || (e.lower != nil && e.upper != nil)) {
 		return e.lower, e.upper
 	}
-	var merged limits
+	merged := newBounds(leaf)
 	for _, s := range sources {
 		c := &s.chunks[leaf.Index]
-		merged.add(leaf, c.values, c.nulls, c.min, c.max)
+		switch {
+		case c.nulls == c.values:
+		case c.min == nil || c.max == nil:
+			merged.Lose()
+		default:
+			merged.Merge(c.min, c.max)
+		}
 	}
-	low, high := merged.bounds(leaf)
+	low, high, _ := merged.Result()
 	if lower, upper = value(leaf, low), value(leaf, high); lower == nil || upper == nil {
 		return e.lower, e.upper
 	}

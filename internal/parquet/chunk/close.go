@@ -34,11 +34,8 @@ func (w *Writer) Close() (Chunk, error) {
 		}
 	}
 	c := Chunk{
-		Rows: w.rowsDone, Values: w.valuesDone, Nulls: w.nulls, SizeBytes: w.SizeBytes(), RawBytes: w.raw,
+		Rows: w.rowsDone, Values: w.valuesDone, Nulls: w.Nulls(), SizeBytes: w.SizeBytes(), RawBytes: w.raw,
 		NaNs: w.nans, Sum: w.sum, Copied: w.copied,
-	}
-	if w.noNulls {
-		c.Nulls = -1
 	}
 	if lower, upper, ok := w.limits.Result(); ok {
 		c.Min, c.Max = append([]byte{}, lower...), append([]byte{}, upper...)

@@ -165,6 +165,20 @@ func (w *Writer) MergeBounds(lower, upper []byte) {
 	w.limits.Merge(lower, upper)
 }
 
+// Begun says that entries wait in the open page.
+func (w *Writer) Begun() bool { return w.entries > 0 }
+
+// SetNulls makes n the chunk's null count, for callers who know it although pages that passed through do not tell; -1 leaves it out.
+func (w *Writer) SetNulls(n int64) { w.nulls, w.noNulls = n, n < 0 }
+
+// Nulls is the number of nulls of the pages that are written; -1 when one that passed through did not tell.
+func (w *Writer) Nulls() int64 {
+	if w.noNulls {
+		return -1
+	}
+	return w.nulls
+}
+
 // SizeBytes is how far the chunk is written, pages that wait for a dictionary included and the open page not.
 func (w *Writer) SizeBytes() int64 { return w.dictionaryBytes + w.written }
 

@@ -123,11 +123,6 @@ func outcomeWord(code int) maintenance.Outcome {
 // Verbs that are part of the interface and not built yet: each says so and ends with the status of a refusal.
 
 type (
-	verifyCommand struct {
-		Table      string `required:"" placeholder:"NS.T"`
-		SnapshotID string `name:"snapshot-id" placeholder:"ID"`
-		JSON       bool   `name:"json"`
-	}
 	restoreCommand struct {
 		RunID string `name:"run" required:"" placeholder:"ID"`
 	}
@@ -142,9 +137,6 @@ type (
 		HTTP  string `name:"http" placeholder:"ADDR"`
 	}
 )
-
-// Run refuses.
-func (*verifyCommand) Run(*app) error { return &notBuiltError{"firn verify"} }
 
 // Run refuses.
 func (*restoreCommand) Run(*app) error { return &notBuiltError{"firn restore"} }

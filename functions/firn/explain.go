@@ -1,12 +1,18 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"text/tabwriter"
 
+	"firn/internal/contract"
+	"firn/internal/lake"
 	"firn/internal/local/inspect"
+	"firn/internal/maintenance"
 	"firn/internal/policy"
+	"firn/internal/verify"
 )
 
 // explainCommand shows the effective policy of a table and what is due.
@@ -75,4 +81,77 @@ func automatic(mode policy.Mode, due []string) string {
 		return "none: mode is observe; with firn.mode=maintain they would run " + strings.Join(due, ", ")
 	}
 	return "would run " + strings.Join(due, ", ")
+}
+
+// verifyCommand compares rewrites with their parents, row by row.
+type verifyCommand struct {
+	Table      string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
+	SnapshotID int64  `name:"snapshot-id" help:"Snapshot to compare with its parent; the newest rewrite of main without it." placeholder:"ID"`
+	History    bool   `help:"Compare every retained rewrite with its parent."`
+	Rows       int    `help:"Name at most this many rows of each kind of fault." default:"20" placeholder:"N"`
+	JSON       bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run reads both sides and prints the verdict. Rows that differ end with status 1, what cannot be compared with that of a refusal.
+func (c *verifyCommand) Run(a *app) error {
+	if c.History && c.SnapshotID != 0 {
+		return &usageError{errors.New("give --history without --snapshot-id")}
+	}
+	if c.Rows < 1 {
+		return &usageError{fmt.Errorf("--rows is %d: want at least 1", c.Rows)}
+	}
+	id, err := a.table(c.Table)
+	if err != nil {
+		return err
+	}
+	l, err := a.clients.Lake(a.ctx, id.Catalog)
+	if err != nil {
+		return err
+	}
+	t, err := lake.Load(a.ctx, l.Catalog, l.Store, id)
+	if err != nil {
+		return err
+	}
+	v := &verify.Verifier{Store: l.Store, Samples: c.Rows, Seed: rand.Uint64()}
+	if c.History {
+		return c.audit(a, v, t)
+	}
+	r, err := v.Snapshot(a.ctx, t, c.SnapshotID)
+	if errors.Is(err, verify.ErrUnverifiable) {
+		err = maintenance.Named(contract.ErrorRefused, err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = a.printJSON(r)
+	} else {
+		err = r.Text(a.stdout)
+	}
+	if err == nil && r.Verdict == verify.Different {
+		err = fmt.Errorf("snapshot %d has not the rows of its parent", r.SnapshotID)
+	}
+	return err
+}
+
+// audit compares every rewrite of the history.
+func (c *verifyCommand) audit(a *app, v *verify.Verifier, t *lake.Table) error {
+	found, err := v.History(a.ctx, t)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = a.printJSON(found)
+	} else {
+		err = found.Text(a.stdout)
+	}
+	switch {
+	case err != nil:
+		return err
+	case found.Different > 0:
+		return fmt.Errorf("%d of %d rewrites have not the rows of their parents", found.Different, len(found.Snapshots))
+	case found.Unverifiable > 0 && found.Equal == 0:
+		return maintenance.Named(contract.ErrorRefused, fmt.Errorf("none of %d rewrites can be compared", found.Unverifiable))
+	}
+	return nil
 }

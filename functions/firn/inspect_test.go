@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,5 +100,42 @@ func TestRunDueRunsWhatTheTableAsksFor(t *testing.T) {
 	second := b.object(b.must("run", "--table", "db.small_v2", "--due", "--json"))
 	if second["outcome"] != "nothing_to_do" || len(second["jobs"].([]any)) != 0 {
 		t.Errorf("the second time: %v", second)
+	}
+}
+
+// TestVerify: Firn's own rewrite is proved, a snapshot that lost rows is convicted, and what has no parent is refused.
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	ref := b.reference("small_v2")
+	before := b.firn("verify", "--table", "db.small_v2", "--history", "--json").code
+	if before != exitDone {
+		t.Errorf("the history as Spark wrote it: status %d", before)
+	}
+	b.must("call", "rewrite_data_files", "--table", "db.small_v2", "--option", "min-input-files=2", "--option", "rewrite-all=true")
+	got := b.object(b.must("verify", "--table", "db.small_v2", "--json"))
+	if got["verdict"] != "equal" || got["job"] != "rewrite_data_files" || got["rows_before"] == json.Number("0") {
+		t.Errorf("%v", got)
+	}
+	if text := b.must("verify", "--table", "db.small_v2").stdout; !strings.Contains(text, "equal") {
+		t.Errorf("text %q", text)
+	}
+	first := ref.Table(t).Metadata.Snapshots()[0].SnapshotID
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{exitRefused, []string{"--snapshot-id", fmt.Sprint(first)}}, {exitRefused, []string{"--snapshot-id", "17"}},
+		{exitUsage, []string{"--snapshot-id", "17", "--history"}}, {exitUsage, []string{"--rows", "0"}},
+	} {
+		if got := b.firn(append([]string{"verify", "--table", "db.small_v2"}, c.args...)...); got.code != c.code {
+			t.Errorf("%v: status %d, %s: want %d", c.args, got.code, got.stderr, c.code)
+		}
+	}
+	// An append has other rows than its parent: that is a difference too, when one asks for it.
+	second := ref.Table(t).Metadata.Snapshots()[1].SnapshotID
+	if got := b.firn("verify", "--table", "db.small_v2", "--snapshot-id", fmt.Sprint(second), "--json"); got.code != exitOther ||
+		b.object(got)["verdict"] != "different" {
+		t.Errorf("status %d, %s", got.code, got.stdout)
 	}
 }

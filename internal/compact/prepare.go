@@ -81,7 +81,7 @@ func (t *table) inputs(g *handoff.Group) ([]engine.Input, error) {
 			return nil, fmt.Errorf("%s differs from its group in having row lineage: %w", in.Path, engine.ErrRefused)
 		}
 		out = append(out, engine.Input{
-			DataFile: df, Sequence: in.DataSequence, FirstRowID: in.FirstRowID, Constants: constants(spec, df),
+			DataFile: df, Sequence: in.DataSequence, FirstRowID: in.FirstRowID, Constants: projection.Constants(spec, df),
 		})
 	}
 	return out, nil

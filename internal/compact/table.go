@@ -180,18 +180,3 @@ func (t *table) entry(f iceberg.DataFile, g *handoff.Group) (handoff.Entry, erro
 	}
 	return handoff.Entry{File: data, Path: f.FilePath(), SpecID: g.OutputSpecID, DataSequence: g.DataSequence}, nil
 }
-
-// constants are the values of a file's identity partition fields, by source column.
-func constants(spec iceberg.PartitionSpec, f iceberg.DataFile) map[int]any {
-	out := map[int]any{}
-	values := f.Partition()
-	for i := range spec.NumFields() {
-		field := spec.Field(i)
-		if _, identity := field.Transform.(iceberg.IdentityTransform); identity {
-			if v, ok := values[field.FieldID]; ok {
-				out[field.SourceID()] = v
-			}
-		}
-	}
-	return out
-}

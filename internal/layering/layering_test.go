@@ -63,6 +63,7 @@ func rooms() []room {
 		{name: "commit", may: do},
 		{name: "sweep", may: do},
 		{name: "report", may: do},
+		{name: "verify", may: do},
 		{name: "workflow", may: layer0},
 	}
 }

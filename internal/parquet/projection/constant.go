@@ -241,3 +241,18 @@ func twosComplement(n *big.Int, width int) []byte {
 	}
 	return n.FillBytes(make([]byte, width))
 }
+
+// Constants are the values of a file's identity partition fields by source column, as Options takes them.
+func Constants(spec iceberg.PartitionSpec, f iceberg.DataFile) map[int]any {
+	out := map[int]any{}
+	values := f.Partition()
+	for i := range spec.NumFields() {
+		field := spec.Field(i)
+		if _, identity := field.Transform.(iceberg.IdentityTransform); identity {
+			if v, ok := values[field.FieldID]; ok {
+				out[field.SourceID()] = v
+			}
+		}
+	}
+	return out
+}

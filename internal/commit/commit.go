@@ -108,7 +108,7 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	}
 	result.V = contract.PayloadVersion
 	_, err = work.WriteOnce(ctx, work.Commit(in.Job, in.Batch), &result)
-	if err = errors.Join(s.unwritten, err); err != nil && result.Outcome != maintenance.Committed {
+	if err = errors.Join(s.unwritten, err); err != nil && (result.Outcome != maintenance.Committed || errors.Is(err, store.ErrTransient)) {
 		return maintenance.CommitOutput{}, err
 	}
 	out := answer(result)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go/table"
+	"golang.org/x/sync/errgroup"
 
 	"firn/internal/contract"
 	"firn/internal/decide"
@@ -46,6 +47,8 @@ type expirer struct {
 	// now is the time from which ages are measured.
 	now    time.Time
 	guards handoff.ExpireGuards
+	// present are the manifests that are known to be there.
+	present map[string]bool
 }
 
 func (e *expirer) settle(ctx context.Context, head *lake.Table) (standing, int, error) {
@@ -120,11 +123,49 @@ func (e *expirer) build(ctx context.Context, head *lake.Table) (*request, *hando
 	if len(change.Updates) == 0 {
 		return nil, &handoff.CommitResult{Outcome: maintenance.NothingToDo, Reason: "no snapshot, ref or unused metadata is past its retention"}, nil
 	}
+	if len(plan.ExpiredIDs) > 0 {
+		if err := e.whole(ctx, head); err != nil {
+			return nil, nil, err
+		}
+	}
 	r := &request{detail: detail, change: change}
 	if snap := head.Metadata.CurrentSnapshot(); snap != nil {
 		r.fate.AssertedSnapshotID = snap.SnapshotID
 	}
 	return r, nil, nil
+}
+
+// whole makes sure that every manifest list can be read and every manifest is there. Sweep could not tell what may be deleted otherwise, and it
+// comes after the commit, when the expired snapshots' lists are known to nobody else any more.
+func (e *expirer) whole(ctx context.Context, head *lake.Table) error {
+	if e.present == nil {
+		e.present = map[string]bool{}
+	}
+	var unknown []string
+	for _, snap := range head.Metadata.Snapshots() {
+		manifests, err := lake.Manifests(ctx, e.port.Store, &snap)
+		if err != nil {
+			return err
+		}
+		for _, m := range manifests {
+			if !e.present[m.FilePath()] {
+				e.present[m.FilePath()] = true
+				unknown = append(unknown, m.FilePath())
+			}
+		}
+	}
+	readers, ctx := errgroup.WithContext(ctx)
+	readers.SetLimit(objectReaders)
+	for _, location := range unknown {
+		readers.Go(func() error {
+			_, err := e.port.Store.Head(ctx, location)
+			if err != nil {
+				return fmt.Errorf("look for manifest: %w", peek.Named(err))
+			}
+			return nil
+		})
+	}
+	return readers.Wait()
 }
 
 // options reads the call's arguments; an automatic run has guards on top.

@@ -16,6 +16,7 @@ import (
 	"firn/internal/lake"
 	"firn/internal/lake/produce"
 	"firn/internal/maintenance"
+	"firn/internal/store"
 )
 
 // Spark's result columns of rewrite_manifests.
@@ -120,7 +121,7 @@ func (m *merger) produce(ctx context.Context, a produce.Attempt) (*request, *han
 	if err != nil {
 		m.discarded = append(m.discarded, product.Written...)
 	}
-	if errors.Is(err, lake.ErrTableFault) || errors.Is(err, lake.ErrUnsupported) {
+	if !errors.Is(err, store.ErrNotFound) && (errors.Is(err, lake.ErrTableFault) || errors.Is(err, lake.ErrUnsupported)) {
 		return nil, &handoff.CommitResult{Outcome: maintenance.Refused, Reason: err.Error()}, nil
 	}
 	if err != nil {

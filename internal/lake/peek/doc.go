@@ -2,11 +2,15 @@
 // manifest lists, manifests and their entries, through iceberg-go's root package only. It is what evaluate, schedule and report look with;
 // package lake builds on it. It never writes.
 //
-// It fails with ErrTableFault when the metadata contradicts itself, with ErrUnsupported when it is of a kind that Firn does not read, and with
+// It fails with ErrTableFault when the metadata contradicts itself or names a metadata file, list or manifest that is gone, with ErrUnsupported when it is of a kind that Firn does not read, and with
 // the store's errors when an object cannot be read.
 package peek
 
-import "errors"
+import (
+	"errors"
+
+	"firn/internal/store"
+)
 
 // Classes of failure, beside those of the store.
 var (
@@ -16,3 +20,21 @@ var (
 	// ErrUnsupported says that the table, or a part of it, is of a kind that is not read: another format version, encrypted manifests.
 	ErrUnsupported = errors.New("unsupported table")
 )
+
+// Named adds to the error of reading a file that a table's metadata names: one that is gone is a fault of the table, which no repetition mends, and
+// stays a store.ErrNotFound. Other errors stay as they are.
+func Named(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return &missingError{err}
+	}
+	return err
+}
+
+// missingError is an error about a file that is gone.
+type missingError struct{ error }
+
+// Is makes it an ErrTableFault.
+func (e *missingError) Is(target error) bool { return target == ErrTableFault }
+
+// Unwrap keeps the store's class.
+func (e *missingError) Unwrap() error { return e.error }

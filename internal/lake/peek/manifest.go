@@ -57,7 +57,7 @@ type EntryOptions struct {
 func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceberg.ManifestFile, error) {
 	data, err := st.Get(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("read manifest list: %w", err)
+		return nil, fmt.Errorf("read manifest list: %w", Named(err))
 	}
 	var manifests []iceberg.ManifestFile
 	if err := guard(func() (err error) {
@@ -78,12 +78,12 @@ func Entries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts 
 		}
 		in, err := newReader(ctx, st, m.FilePath(), m.Length())
 		if err != nil {
-			yield(Entry{}, fmt.Errorf("read manifest: %w", err))
+			yield(Entry{}, fmt.Errorf("read manifest: %w", Named(err)))
 			return
 		}
 		defer func() { _ = in.Close() }()
 		if err := decode(in, m, opts, func(e Entry) bool { return yield(e, nil) }); err != nil {
-			yield(Entry{}, fmt.Errorf("read manifest %s: %w", m.FilePath(), err))
+			yield(Entry{}, fmt.Errorf("read manifest %s: %w", m.FilePath(), Named(err)))
 		}
 	}
 }

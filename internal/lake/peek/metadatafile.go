@@ -21,7 +21,7 @@ const maxMetadataBytes = 1 << 30
 func ReadMetadataFile(ctx context.Context, st store.Reader, location string) ([]byte, error) {
 	data, err := st.Get(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("read metadata file: %w", err)
+		return nil, fmt.Errorf("read metadata file: %w", Named(err))
 	}
 	plain, err := Unpack(data)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/lake/peek"
 	"firn/internal/store"
 )
 
@@ -34,10 +35,10 @@ func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile) ite
 func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, visit func(File) bool) error {
 	data, err := st.Get(ctx, m.FilePath())
 	if err != nil {
-		return err
+		return peek.Named(err)
 	}
 	if int64(len(data)) < m.Length() {
-		return fmt.Errorf("it has %d bytes where its list says %d", len(data), m.Length())
+		return fmt.Errorf("it has %d bytes where its list says %d: %w", len(data), m.Length(), peek.ErrTableFault)
 	}
 	entries, err := iceberg.NewManifestReaderWithProjection(m, bytes.NewReader(data), iceberg.ManifestEntryProjection{})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"firn/internal/compact"
+	"firn/internal/compact/sorted"
 	"firn/internal/edge"
 	"firn/internal/maintenance"
 )
@@ -16,7 +17,11 @@ func main() {
 			if err != nil {
 				return maintenance.CompactOutput{}, err
 			}
-			return compact.New(compact.Deps{Store: tables, WorkLocation: p.Settings().WorkLocation, Log: p.Log}).Handle(ctx, in)
+			settings := p.Settings()
+			return compact.New(compact.Deps{
+				Store: tables, WorkLocation: settings.WorkLocation, Log: p.Log,
+				Spill: sorted.Spill{Dir: settings.SpillDir, LimitBytes: settings.SpillLimitBytes},
+			}).Handle(ctx, in)
 		}), nil
 	})
 }

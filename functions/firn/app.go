@@ -101,6 +101,9 @@ func (a *app) settings() (edge.Settings, error) {
 			return settings, &usageError{fmt.Errorf("%s: %w", path, err)}
 		}
 	}
+	if err := settings.SpillFrom(edge.Environment(a.environ)); err != nil {
+		return settings, &usageError{err}
+	}
 	dir, err := a.stateDir()
 	if err != nil {
 		return settings, err

@@ -64,6 +64,9 @@ const (
 	EnvWorkLocation = "FIRN_WORK_LOCATION"
 	// EnvStateLocation is where ledger, lease and history live: a DynamoDB table name or a SQLite path.
 	EnvStateLocation = "FIRN_STATE_LOCATION"
+	// EnvSpillDir and EnvSpillLimitBytes are the folder for what sorts spill, and the most that one group may spill (0: what the disk holds).
+	EnvSpillDir        = "FIRN_SPILL_DIR"
+	EnvSpillLimitBytes = "FIRN_SPILL_LIMIT_BYTES"
 	// EnvQueueURL is the queue that evaluate reads and schedule writes.
 	EnvQueueURL = "FIRN_QUEUE_URL"
 	// EnvStateMachineARN is the state machine that evaluate starts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -23,6 +24,10 @@ type Settings struct {
 	// WorkLocation is where plans, results and fates are written; StateLocation is the path of the state database.
 	WorkLocation  string `yaml:"work-location"`
 	StateLocation string `yaml:"state-location"`
+	// SpillDir is the folder for what sorts spill, "" the system's for temporary files. SpillLimitBytes is the most that one group may spill, 0
+	// what the disk holds.
+	SpillDir        string `yaml:"spill-dir"`
+	SpillLimitBytes int64  `yaml:"spill-limit-bytes"`
 	// Policy is left for package policy.
 	Policy map[string]any `yaml:"policy"`
 }
@@ -33,7 +38,7 @@ func ParseSettings(text []byte) (Settings, error) {
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
 	}
-	known := []string{"catalog", "catalogs", "work-location", "state-location", "policy"}
+	known := []string{"catalog", "catalogs", "work-location", "state-location", "spill-dir", "spill-limit-bytes", "policy"}
 	var faults []error
 	for key := range keys {
 		if !strings.Contains(" "+strings.Join(known, " ")+" ", " "+key+" ") {
@@ -75,7 +80,7 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 	if v := env[contract.EnvStateLocation]; v != "" {
 		s.StateLocation = v
 	}
-	var faults []error
+	faults := []error{s.SpillFrom(env)}
 	if s.WorkLocation == "" {
 		faults = append(faults, fmt.Errorf("set %s, or work-location in firn.yaml", contract.EnvWorkLocation))
 	}
@@ -83,6 +88,21 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 		faults = append(faults, fmt.Errorf("set %s, or state-location in firn.yaml", contract.EnvStateLocation))
 	}
 	return s, errors.Join(faults...)
+}
+
+// SpillFrom lets the environment override where and how much sorts may spill.
+func (s *Settings) SpillFrom(env map[string]string) error {
+	if v := env[contract.EnvSpillDir]; v != "" {
+		s.SpillDir = v
+	}
+	if v := env[contract.EnvSpillLimitBytes]; v != "" {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("read %s=%s: want a number of bytes", contract.EnvSpillLimitBytes, v)
+		}
+		s.SpillLimitBytes = n
+	}
+	return nil
 }
 
 // Environment turns KEY=VALUE pairs into a map.

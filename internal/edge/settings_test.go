@@ -22,9 +22,14 @@ func TestLambdaSettings(t *testing.T) {
 	s, err := edge.LambdaSettings(context.Background(), []string{
 		contract.EnvConfig + "=catalog: lake\ncatalogs: {lake: {type: sql, uri: 'sqlite:////tmp/c.db'}}",
 		contract.EnvWorkLocation + "=s3://work/firn", contract.EnvStateLocation + "=/tmp/s.db",
+		contract.EnvSpillDir + "=/mnt/spill", contract.EnvSpillLimitBytes + "=1000",
 	})
-	if err != nil || s.Catalog != "lake" || s.Catalogs["lake"]["type"] != "sql" || s.WorkLocation != "s3://work/firn" || s.StateLocation != "/tmp/s.db" {
+	if err != nil || s.SpillDir != "/mnt/spill" || s.SpillLimitBytes != 1000 || s.Catalog != "lake" || s.Catalogs["lake"]["type"] != "sql" || s.WorkLocation != "s3://work/firn" || s.StateLocation != "/tmp/s.db" {
 		t.Errorf("settings %+v, %v", s, err)
+	}
+	if _, err := edge.LambdaSettings(context.Background(), []string{contract.EnvSpillLimitBytes + "=much"}); err == nil ||
+		!strings.Contains(err.Error(), contract.EnvSpillLimitBytes) {
+		t.Errorf("a limit that is no number: %v", err)
 	}
 	if _, err := edge.LambdaSettings(context.Background(), nil); err == nil || !strings.Contains(err.Error(), contract.EnvWorkLocation) ||
 		!strings.Contains(err.Error(), contract.EnvStateLocation) {

@@ -9,6 +9,7 @@ import (
 
 	"firn/internal/commit"
 	"firn/internal/compact"
+	"firn/internal/compact/sorted"
 	"firn/internal/contract"
 	"firn/internal/edge"
 	"firn/internal/lake/catalogs"
@@ -83,7 +84,11 @@ func (w wiring) compact() edge.Raw {
 		if err != nil {
 			return maintenance.CompactOutput{}, err
 		}
-		return compact.New(compact.Deps{Store: tables, WorkLocation: w.location, Log: w.opts.Log}).Handle(ctx, in)
+		settings := w.clients.Settings()
+		return compact.New(compact.Deps{
+			Store: tables, WorkLocation: w.location, Log: w.opts.Log,
+			Spill: sorted.Spill{Dir: settings.SpillDir, LimitBytes: settings.SpillLimitBytes},
+		}).Handle(ctx, in)
 	})
 }
 

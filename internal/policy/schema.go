@@ -31,9 +31,13 @@ func SchemaJSON() ([]byte, error) {
 		"type":                 "object",
 		"additionalProperties": false,
 		"properties": map[string]any{
-			"catalog":        map[string]any{"type": "string", "description": "name of the default catalog"},
-			"catalogs":       map[string]any{"type": "object", "additionalProperties": texts, "description": "properties by catalog, as PyIceberg and Java spell them"},
-			"work-location":  map[string]any{"type": "string", "description": "where plans, results and fates are written"},
+			"catalog":       map[string]any{"type": "string", "description": "name of the default catalog"},
+			"catalogs":      map[string]any{"type": "object", "additionalProperties": texts, "description": "properties by catalog, as PyIceberg and Java spell them"},
+			"work-location": map[string]any{"type": "string", "description": "where plans, results and fates are written"},
+			"spill-dir":     map[string]any{"type": "string", "description": "folder for what sorts spill"},
+			"spill-limit-bytes": map[string]any{
+				"type": "integer", "minimum": 0, "description": "the most that the sort of one group may spill; 0 is what the disk holds",
+			},
 			"state-location": map[string]any{"type": "string", "description": "where ledger, lease and history live"},
 			"policy":         root,
 		},

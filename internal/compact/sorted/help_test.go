@@ -91,8 +91,8 @@ func newWorld(tb failer, sc *iceberg.Schema, props map[string]string) *world {
 	return w
 }
 
-// add writes row groups of all leaves into a file of the group; deleted are positions.
-func (w *world) add(tb failer, deleted []uint64, groups ...[]column.Batch) {
+// addQuietly writes a file of the group without remembering its rows.
+func (w *world) addQuietly(tb failer, groups ...[]column.Batch) (path string, size int64) {
 	tb.Helper()
 	var buf bytes.Buffer
 	f, err := sink.Create(&buf, w.layout, w.job.Writer)
@@ -109,17 +109,24 @@ func (w *world) add(tb failer, deleted []uint64, groups ...[]column.Batch) {
 	}
 	_, err = f.Close()
 	must(tb, err)
-	path := fmt.Sprintf("mem://t/data/in-%d.parquet", len(w.job.Inputs))
+	path = fmt.Sprintf("mem://t/data/in-%d.parquet", len(w.job.Inputs))
 	must(tb, w.store.Put(context.Background(), path, buf.Bytes(), store.WriteOptions{}))
 	b, err := iceberg.NewDataFileBuilder(*iceberg.UnpartitionedSpec, iceberg.EntryContentData, path, iceberg.ParquetFile, nil, nil, nil, rows, int64(buf.Len()))
 	must(tb, err)
-	in := engine.Input{DataFile: b.Build()}
+	w.job.Inputs = append(w.job.Inputs, engine.Input{DataFile: b.Build()})
+	return path, int64(buf.Len())
+}
+
+// add writes row groups of all leaves into a file of the group; deleted are positions.
+func (w *world) add(tb failer, deleted []uint64, groups ...[]column.Batch) {
+	tb.Helper()
+	path, size := w.addQuietly(tb, groups...)
+	file := len(w.job.Inputs) - 1
+	in := &w.job.Inputs[file]
 	if deleted != nil {
 		in.Mask = roaring64.BitmapOf(deleted...)
 	}
-	file := len(w.job.Inputs)
-	w.job.Inputs = append(w.job.Inputs, in)
-	for row, text := range w.read(tb, path, int64(buf.Len())) {
+	for row, text := range w.read(tb, path, size) {
 		if in.Mask == nil || !in.Mask.Contains(uint64(row)) {
 			w.rows, w.from = append(w.rows, text), append(w.from, place{file, int64(row)})
 		}

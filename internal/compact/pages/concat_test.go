@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 
+	"firn/internal/compact/engine"
 	"firn/internal/compact/pages"
 	"firn/internal/parquet/bloom"
 	"firn/internal/parquet/column"
@@ -148,6 +150,27 @@ func TestDamageInBigRowGroups(t *testing.T) {
 	}
 	if seen["refused"] < 60 {
 		t.Errorf("damage goes unseen: %v", seen)
+	}
+}
+
+// TestDeletedRowsInBigRowGroups: a big row group is kept only if no row of it is deleted.
+func TestDeletedRowsInBigRowGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, schema(), map[string]string{"write.parquet.row-group-size-bytes": "30000"})
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range 2 {
+		groups := [][]column.Batch{generate(w.layout, rng, 600, i), generate(w.layout, rng, 600, i)}
+		w.add(encode(t, w.layout, groups, parquet.WithCompression(compress.Codecs.Zstd)), 1200)
+	}
+	w.job.Inputs[1].Mask = roaring64.BitmapOf(599, 600, 1100)
+	result, err := w.rewrite(pages.Limits{})
+	must(t, err)
+	compareRows(t, w, result)
+	if result.Outputs[0].Count() != 2397 || result.Proof.RowsDeleted != 3 {
+		t.Errorf("%d rows, proof %+v", result.Outputs[0].Count(), result.Proof)
+	}
+	if result.Tiers[engine.TierConcat] == 0 {
+		t.Errorf("no row group was kept: %v", result.Tiers)
 	}
 }
 

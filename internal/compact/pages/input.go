@@ -198,7 +198,10 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 				own.declined = r.acceptChunk(leaf, chunks[c])
 			}
 		}
-		if r.keep(in, &own, g); own.kept == nil && own.declined != nil {
+		if in.deletedIn(rows, own.rows) == 0 {
+			r.keep(in, &own, g)
+		}
+		if own.kept == nil && own.declined != nil {
 			return own.declined
 		}
 		rows += own.rows

@@ -13,7 +13,7 @@ PYTHON      ?= python3
 VENV        := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop python tidy-check golden clean
+.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop bench-engine python tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ $(VENV)/ok: tools/requirements.txt
 
 interop: bin/firn python ## let other engines read what Firn wrote
 	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
+
+bench-engine: bin/firn python ## measure a rewrite beside DuckDB, arrow-go and the floors (BENCH_SHARE=1 for the full inputs, BENCH_ROUNDS, BENCH_ONLY)
+	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 120m -tags bench ./internal/enginebench
 
 tidy-check: ## fail if go.mod is not tidy
 	$(GO) mod tidy -diff

@@ -70,7 +70,7 @@ func rooms() []room {
 
 // freeRooms may import everything: hosts, and support for tests.
 func freeRooms() []string {
-	return []string{"local", "icebergtest", "simulation", "layering", "interop"}
+	return []string{"local", "icebergtest", "simulation", "layering", "interop", "enginebench"}
 }
 
 func TestRoomsImportDownwardsOnly(t *testing.T) {

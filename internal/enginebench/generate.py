@@ -1,0 +1,106 @@
+"""Writes the Parquet inputs of one workload for the engine's benchmark; the same bytes for one set of library versions.
+
+usage: generate.py KIND FOLDER FILES        KIND: events-zstd events-snappy lineitem lineitem-dictionary tiny deletes-random deletes-clustered
+Fields are numbered depth first, as a new table numbers them. The folder gets data/, deletes/ and rows.json.
+"""
+import json
+import os
+import sys
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+POSITIONS = pa.schema([
+    pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+    pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+])
+
+
+def numbered(schema):
+    """Gives every field an ID: a field before those within it, those within it before the next."""
+    count = 0
+
+    def field(f):
+        nonlocal count
+        count += 1
+        number, t = str(count), f.type
+        if pa.types.is_struct(t):
+            t = pa.struct([field(t.field(i)) for i in range(t.num_fields)])
+        elif pa.types.is_map(t):
+            t = pa.map_(field(t.key_field), field(t.item_field))
+        elif pa.types.is_list(t):
+            t = pa.list_(field(t.value_field))
+        return pa.field(f.name, t, f.nullable, {"PARQUET:field_id": number})
+
+    return pa.schema([field(f) for f in schema])
+
+
+EVENTS = """
+select i id, make_timestamptz(1767225600000000 + i * 40000 + (h1 % 39000)::bigint) ts,
+  case when h1 % 50 = 0 then null else 'u-' || lpad((h2 % 900000)::varchar, 7, '0') end user_id,
+  ['US','DE','FR','IN','BR','GB','CA','JP'][1 + (h3 % 8)::int] country,
+  case when h4 % 10 = 0 then null else ((h4 % 100000000)::bigint / 10000.0)::decimal(18, 4) end amount,
+  [200, 201, 204, 301, 404, 500][1 + (h3 % 6)::int]::int status,
+  case when h1 % 20 = 0 then null else h2 % 3 <> 0 end ok, (h4 % 1000003) / 1000003.0::double score,
+  case when h2 % 20 = 0 then null else '{"sid":"' || md5('s' || (i // 6)) || '","page":"/c/' || (h2 % 400) || '/item/' || (h3 % 250000)
+    || '","ms":' || (h4 % 30000) || ',"ua":"Agent/' || (60 + h1 % 70) || '.0 (X11; r' || (h2 % 99) || ')","sum":' || (h4 % 90000) || '}' end payload,
+  case when h1 % 30 = 0 then null else [('t' || ((h2 + k * 7919) % 300)) for k in range((h3 % 5)::bigint)] end tags,
+  case when h2 % 25 = 0 then null else map_from_entries([{k: ['a', 'b', 'plan', 'src'][k::int + 1], v: 'v' || ((h3 + k * 31) % 50)} for k in range((h4 % 4)::bigint)]) end attrs,
+  case when h3 % 40 = 0 then null else {os: ['ios', 'android', 'mac', 'win'][1 + (h1 % 4)::int], version: (h2 % 40)::int,
+    geo: case when h4 % 7 = 0 then null else {lat: (h4 % 180000) / 1000.0::double - 90, lon: (h1 % 360000) / 1000.0::double - 180} end} end device
+from (select i, hash(i + 101) h1, hash(i * 3 + 7) h2, hash(i * 5 + 11) h3, hash(i * 7 + 13) h4 from range({a}, {b}) t(i)) order by i
+"""
+EVENTS_CODED = ["country", "status", "tags.list.element", "attrs.key_value.key", "attrs.key_value.value", "device.os", "device.version"]
+
+LINEITEM = """
+select i // 4 orderkey, (h1 % 800000)::bigint partkey, (h2 % 40000)::bigint suppkey, (i % 4)::int linenumber, (1 + h3 % 50)::decimal(15, 2) quantity,
+  ((90000 + h1 % 9500000)::bigint / 100.0)::decimal(15, 2) extendedprice, ((h4 % 11)::bigint / 100.0)::decimal(15, 2) discount,
+  ((h3 % 9)::bigint / 100.0)::decimal(15, 2) tax, ['A', 'N', 'R'][1 + (h1 % 3)::int] returnflag, ['F', 'O'][1 + (h2 % 2)::int] linestatus,
+  date '1992-01-01' + (h2 % 2500)::int shipdate, date '1992-01-01' + (h3 % 2500)::int commitdate, date '1992-01-01' + (h4 % 2500)::int receiptdate,
+  ['NONE', 'COLLECT COD', 'DELIVER IN PERSON', 'TAKE BACK RETURN'][1 + (h4 % 4)::int] shipinstruct,
+  ['AIR', 'FOB', 'MAIL', 'RAIL', 'SHIP', 'TRUCK'][1 + (h1 % 6)::int] shipmode,
+  ['carefully ', 'quickly ', 'slyly ', 'blithely ', 'furiously '][1 + (h1 % 5)::int] || ['final ', 'ironic ', 'pending ', 'bold ', 'regular '][1 + (h2 % 5)::int]
+    || ['deposits ', 'accounts ', 'packages ', 'theodolites '][1 + (h3 % 4)::int] || (h4 % 1000) as "comment"
+from (select i, hash(i + 1) h1, hash(i * 3 + 2) h2, hash(i * 5 + 3) h3, hash(i * 7 + 4) h4 from range({a}, {b}) t(i)) order by i
+"""
+LINEITEM_PLAIN = {"orderkey", "partkey", "suppkey", "extendedprice", "comment"}
+
+
+def main(kind, folder, files):
+    os.makedirs(folder + "/data", exist_ok=True)
+    os.makedirs(folder + "/deletes", exist_ok=True)
+    con = duckdb.connect()
+    con.execute("set timezone = 'UTC'")
+    flat = kind.startswith("lineitem")
+    sql, rows = (LINEITEM, 150_000) if flat else (EVENTS, 42_000)
+    if kind == "tiny":
+        rows = 1_000
+    coded, names = EVENTS_CODED, None
+    live = []
+    for n in range(files):
+        t = con.sql(sql.replace("{a}", str(n * rows)).replace("{b}", str((n + 1) * rows))).to_arrow_table()
+        if names is None:
+            names = numbered(t.schema)
+            if flat:
+                coded = [f.name for f in names if f.name not in LINEITEM_PLAIN]
+        path = f"{folder}/data/part-{n:05d}.parquet"
+        all_coded = kind == "lineitem-dictionary"
+        pq.write_table(t.cast(names), path, row_group_size=rows, compression="snappy" if kind == "events-snappy" else "zstd",
+                       compression_level=None if kind == "events-snappy" else 3, use_dictionary=True if all_coded else coded,
+                       write_page_index=not all_coded, store_schema=False, max_rows_per_page=20_000, store_decimal_as_integer=not all_coded)
+        gone = 0
+        if kind.startswith("deletes"):
+            gone = rows // 100
+            pos = f"select i from range({rows}) t(i) order by hash(i + {n * rows}) limit {gone}"
+            if kind == "deletes-clustered":
+                pos = f"select i + (hash({n}) % {rows - gone})::bigint i from range({gone}) t(i)"
+            pos = con.sql(f"select i from ({pos}) order by i").to_arrow_table().column(0).combine_chunks()
+            pq.write_table(pa.table([pa.array(["file://" + path] * gone, pa.string()), pos], schema=POSITIONS),
+                           f"{folder}/deletes/part-{n:05d}.parquet", compression="zstd", store_schema=False)
+        live.append([rows, gone])
+    with open(folder + "/rows.json", "w") as out:
+        json.dump(live, out)
+
+
+main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -96,23 +96,63 @@ func objects(t *testing.T, st store.Full, tbl *icebergtest.Table) []string {
 // one and ends in the same table; the orphan sweep then finds everything that the dead run left.
 func TestCrashAtEveryWriteOfARun(t *testing.T) {
 	t.Parallel()
-	const stride = 1
-	for n := 0; ; n += stride {
-		w := icebergtest.NewWorld(t)
-		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
-		for i := range 3 {
-			c := tbl.Commit(icebergtest.Append(rows(i*4, 4)...))
-			if i == 1 {
-				tbl.Commit(icebergtest.DeletePositions(c.DataFiles[0], 0))
-			}
+	expire := maintenance.JobRequest{
+		Job: maintenance.ExpireSnapshots, Args: map[string]string{"older_than": "2030-01-01 00:00:00", "retain_last": "1"},
+	}
+	all := map[string]string{"rewrite-all": "true"}
+	for _, c := range []struct {
+		name  string
+		build func(w *icebergtest.World) *icebergtest.Table
+		jobs  []maintenance.JobRequest
+	}{
+		{"data files", tableWithADelete, []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: all}, expire}},
+		{"position deletes", tableWithManyDeletes(2), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}, expire}},
+		{"deletion vectors", tableWithManyDeletes(3), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			crashEverywhere(t, c.build, maintenance.Request{Trigger: "call", Jobs: c.jobs})
+		})
+	}
+}
+
+func tableWithADelete(w *icebergtest.World) *icebergtest.Table {
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	for i := range 3 {
+		c := tbl.Commit(icebergtest.Append(rows(i*4, 4)...))
+		if i == 1 {
+			tbl.Commit(icebergtest.DeletePositions(c.DataFiles[0], 0))
 		}
+	}
+	return tbl
+}
+
+// tableWithManyDeletes has two partitions with position deletes, one of them of a data file that is gone, and on version 3 a vector.
+func tableWithManyDeletes(version int) func(w *icebergtest.World) *icebergtest.Table {
+	return func(w *icebergtest.World) *icebergtest.Table {
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		files := tbl.Commit(icebergtest.Append(rows(0, 8)...)).DataFiles
+		dead := tbl.Commit(icebergtest.Append(rows(8, 4)...)).DataFiles
+		for i := range 2 {
+			tbl.Commit(icebergtest.DeletePositions(files[0], int64(i)), icebergtest.DeletePositions(files[1], int64(i)))
+		}
+		tbl.Commit(icebergtest.DeletePositionsTogether(icebergtest.Position{Path: dead[0], Pos: 0}), icebergtest.Remove(dead[0]))
+		if version == 3 {
+			tbl.Upgrade(3)
+			tbl.Commit(icebergtest.DeleteVector(files[0], 0, 1, 2))
+		}
+		return tbl
+	}
+}
+
+func crashEverywhere(t *testing.T, build func(w *icebergtest.World) *icebergtest.Table, request maintenance.Request) {
+	t.Helper()
+	for n := 0; ; n++ {
+		w := icebergtest.NewWorld(t)
+		tbl := build(w)
 		want := tbl.Rows()
 		statePath := t.TempDir() + "/state.db"
 		faults := store.NewFaults(w.Store, store.CrashAfter(n))
-		request := maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{
-			{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}},
-			{Job: maintenance.ExpireSnapshots, Args: map[string]string{"older_than": "2030-01-01 00:00:00", "retain_last": "1"}},
-		}}
 		first, err := crashing(t, w, statePath, map[string]store.Full{"s3": faults, "mem": faults}).Run(context.Background(), tbl.ID, request)
 		died := err != nil || first.Outcome != maintenance.Committed
 		again := crashing(t, w, statePath, map[string]store.Full{"s3": w.Store, "mem": w.Store})

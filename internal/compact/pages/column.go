@@ -6,10 +6,12 @@ import (
 	"fmt"
 
 	"firn/internal/compact/engine"
+	"firn/internal/parquet/bloom"
 	physical "firn/internal/parquet/chunk"
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/projection"
 )
 
 // tools are coders and buffers that are used again for every page and column.
@@ -25,6 +27,7 @@ type tools struct {
 	hashes        []uint64
 	live          []encoding.Span
 	aside         []byte
+	converter
 }
 
 func newTools(r engine.Job) (*tools, error) {
@@ -54,6 +57,8 @@ type columnWriter struct {
 	nulls int64
 	// uncounted says that the levels of a page were not counted.
 	uncounted bool
+	// bloom is the chunk's bloom filter, if it is to have one.
+	bloom *bloom.Filter
 }
 
 // where wraps a fault of an input with its place.
@@ -62,7 +67,7 @@ func (c *columnWriter) where(s rowGroupOf, page int, err error) error {
 	if errors.Is(err, encoding.ErrTooLarge) || errors.Is(err, encoding.ErrUnsupported) {
 		return decline("column %s of %s: %v", c.leaf.Path, s.in.FilePath(), err) // Sound, but not for this engine.
 	}
-	damaged := errors.Is(err, encoding.ErrCorrupt) || errors.Is(err, footer.ErrMalformed)
+	damaged := errors.Is(err, encoding.ErrCorrupt) || errors.Is(err, footer.ErrMalformed) || errors.Is(err, projection.ErrUnmappable)
 	if errors.As(err, &no) || !damaged {
 		return fmt.Errorf("copy %s: column %s: %w", s.in.FilePath(), c.leaf.Path, err)
 	}
@@ -104,7 +109,10 @@ func (c *columnWriter) open(sources []rowGroupOf) error {
 	case c.merged.found && !c.merged.full:
 		o.Dictionary = c.merged.dictionary
 	case !c.merged.found:
-		o.Build = c.mostlySmall(sources)
+		o.Build = c.mostlySmall(sources) || c.anyConverted(sources)
+	}
+	if c.openBloom(sources); c.bloom != nil {
+		o.Hash = c.bloom.Insert
 	}
 	c.writer = &c.tools.writer
 	return c.writer.Open(c.out, c.out.size, c.column, o)
@@ -160,6 +168,9 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 	c.merged = &merge{dictionary: d}
 	for i, s := range sources {
 		ch := &s.chunks[c.leaf.Index]
+		if err := c.addConstant(s); err != nil {
+			return c.where(s, 0, err)
+		}
 		if ch.dictionary == 0 {
 			continue
 		}
@@ -170,7 +181,7 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 			return err
 		}
 		if !c.merged.full {
-			if err := c.addDictionary(ch, data); err != nil {
+			if err := c.addDictionary(s, data); err != nil {
 				return c.where(s, 0, err)
 			}
 		}
@@ -180,16 +191,20 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 }
 
 // addDictionary merges one source's dictionary page.
-func (c *columnWriter) addDictionary(ch *chunk, data []byte) error {
-	r := &c.tools.reader
-	if err := r.Open(c.column, data, physical.Meta{Codec: ch.codec, Rows: -1}); err != nil {
+func (c *columnWriter) addDictionary(s rowGroupOf, data []byte) error {
+	r, leaf := &c.tools.reader, c.leaf.Index
+	if err := r.Open(&s.in.shape.columns[leaf], data, physical.Meta{Codec: s.chunks[leaf].codec, Rows: -1}); err != nil {
 		return err
 	}
 	e := r.Dictionary()
 	if e == nil {
 		return decline("a chunk begins with no dictionary")
 	}
-	_, err := c.merged.dictionary.Add(e.Bytes(), e.Len())
+	e, err := c.tools.mapper.Entries(&s.in.shape.maps[leaf], &s.in.shape.columns[leaf], e)
+	if err != nil {
+		return err
+	}
+	_, err = c.merged.dictionary.Add(e.Bytes(), e.Len())
 	if c.merged.full = errors.Is(err, encoding.ErrDictionaryFull); c.merged.full {
 		return nil
 	}

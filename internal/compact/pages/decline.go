@@ -71,8 +71,6 @@ func acceptJob(job engine.Job) error {
 	switch {
 	case job.Repartition:
 		return decline("rows go to other partitions")
-	case job.Target.Layout.Lineage:
-		return decline("row lineage is written")
 	case job.Sorted:
 		return decline("the table has a sort order")
 	case !encoding.Codec(job.Writer.Codec).Supported(), encoding.Codec(job.Writer.Codec) == encoding.Brotli:
@@ -96,12 +94,6 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); !codec.Supported() {
 		return decline("column %s is compressed with %s", path, codec)
 	}
-	if _, wanted := r.job.Writer.Bloom[leaf]; wanted {
-		return decline("the table asks for a bloom filter of column %s", path)
-	}
-	if m.HasBloom() {
-		return decline("column %s has a bloom filter", path)
-	}
 	coded := false
 	for _, e := range m.Encodings() {
 		if !e.Known() {
@@ -119,16 +111,18 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	return nil
 }
 
-// acceptShapes wants all columns as they are.
+// acceptShapes gives up keeping row groups of which a column has to be converted after all, since it is not required in other files.
 func (r *rewrite) acceptShapes() error {
 	for _, in := range r.inputs {
 		for i := range in.groups {
 			g := &in.groups[i]
-			for leaf := range g.chunks {
-				if g.raw(in, leaf) {
-					continue
+			for leaf := 0; leaf < len(g.chunks) && g.kept != nil; leaf++ {
+				if !g.raw(in, leaf) {
+					g.kept = nil
 				}
-				return decline("column %s has to be converted", r.job.Target.Layout.Leaves[leaf].Path)
+			}
+			if g.kept == nil && g.declined != nil {
+				return g.declined
 			}
 		}
 	}

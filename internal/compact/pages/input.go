@@ -186,6 +186,9 @@ func (in *input) describe(r *rewrite, f footer.File, end int64) error {
 			if err != nil {
 				return in.unreadable(fmt.Errorf("row group %d, column %s: %w", n, r.job.Target.Layout.Leaves[leaf].Path, err))
 			}
+			if !in.shape.maps[leaf].Own() {
+				ch.dictionary, ch.nulls, ch.bloom = 0, -1, span{} // Only its levels are of use.
+			}
 			own.chunks = append(own.chunks, ch)
 			if codec := chunks[c].Metadata().IntOr(footer.ColumnCodec, mixed); own.codec == none {
 				own.codec = codec

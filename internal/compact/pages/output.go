@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/compact/engine"
+	"firn/internal/compact/metrics"
 	"firn/internal/handoff"
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
@@ -120,6 +121,7 @@ type output struct {
 	sources  []rowGroupOf
 	groups   []footer.Value
 	indexes  [][]indexes
+	metrics  *metrics.File
 	sizes    []int64
 	splits   []int64
 }
@@ -132,6 +134,7 @@ func (r *rewrite) create(ctx context.Context) (*output, error) {
 	}
 	const bufferBytes = 1 << 20
 	o := &output{index: len(r.paths), location: at, upload: up, buffer: bufio.NewWriterSize(up, bufferBytes), sizes: make([]int64, len(r.proof))}
+	o.metrics = metrics.New(r.job.Target.Layout, r.job.Modes)
 	r.paths = append(r.paths, at)
 	if err := o.write([]byte(footer.Magic)); err != nil {
 		r.abort(ctx, o)
@@ -179,7 +182,7 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 	defer f.close()
 	o.splits = append(o.splits, o.size)
 	start := o.size
-	made := make([]indexes, len(r.proof))
+	made, filters := make([]indexes, len(r.proof)), make([][]byte, len(r.proof))
 	var chunks []footer.Value
 	var raw, rows int64
 	for i := range sources {
@@ -199,6 +202,7 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 			return fmt.Errorf("column %s has %d rows of %d: %w", l.Path, done.Rows, rows, engine.ErrRefused)
 		}
 		made[leaf] = indexes{column: done.ColumnIndex, offset: done.OffsetIndex}
+		filters[leaf] = c.closeBloom()
 		chunks = append(chunks, footer.RecordValue(done.Footer))
 		o.sizes[leaf] += done.SizeBytes
 		raw += done.RawBytes
@@ -216,6 +220,22 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 	g.Put(footer.GroupCompressedBytes, footer.Int64Value(o.size-start))
 	g.Put(footer.GroupOrdinal, footer.Int16Value(int16(len(o.groups))))
 	o.groups = append(o.groups, footer.RecordValue(g))
+	return o.writeBlooms(filters)
+}
+
+// writeBlooms writes the bloom filters of the last row group behind it.
+func (o *output) writeBlooms(filters [][]byte) error {
+	for i, data := range filters {
+		if data == nil {
+			continue
+		}
+		m := footer.Chunk{Struct: o.chunk(len(o.groups)-1, i)}.Metadata()
+		m.Put(footer.ColumnBloom, footer.Int64Value(o.size))
+		m.Put(footer.ColumnBloomLength, footer.Int32Value(int64(len(data))))
+		if err := o.write(data); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -37,6 +37,9 @@ type source struct {
 
 // source writes the pages of one chunk.
 func (c *columnWriter) source(s rowGroupOf, data []byte) error {
+	if !s.raw(s.in, c.leaf.Index) {
+		return c.converted(s, data)
+	}
 	src := &source{rowGroupOf: s, chunk: &s.chunks[c.leaf.Index]}
 	r := &c.tools.reader
 	err := r.Open(c.column, data, physical.Meta{Codec: src.chunk.codec, Values: src.chunk.values, Rows: s.rows})
@@ -151,6 +154,9 @@ func (c *columnWriter) page(src *source, p *physical.Page) error {
 		return c.recompress(src, p)
 	}
 	c.tiers[engine.TierCopy] += size
+	if err := c.hashPage(p); err != nil {
+		return err
+	}
 	return c.pass(src, c.raw(src, p))
 }
 
@@ -323,6 +329,9 @@ func (c *columnWriter) recompress(src *source, p *physical.Page) error {
 	if err := c.release(); err != nil {
 		return err
 	}
+	if err := c.hashPage(p); err != nil {
+		return err
+	}
 	sum := xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
 	t := &c.proof[c.leaf.Index]
 	t.in += sum
@@ -342,6 +351,9 @@ type aside struct {
 func (c *columnWriter) setAside(src *source, p *physical.Page) error {
 	if c.aside.held || c.writer.Begun() || src.chunk.codec != c.tools.codec {
 		return c.decode(src, p, nil, true)
+	}
+	if err := c.hashPage(p); err != nil {
+		return err
 	}
 	raw := c.raw(src, p)
 	c.tools.aside = append(append(c.tools.aside[:0], p.Header...), p.Body...)

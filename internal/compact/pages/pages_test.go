@@ -439,22 +439,17 @@ func TestDeclined(t *testing.T) {
 	for reason, change := range map[string]func(w *world, l *pages.Limits){
 		"rows go to other partitions": func(w *world, _ *pages.Limits) { w.job.Repartition = true },
 		"the table has a sort order":  func(w *world, _ *pages.Limits) { w.job.Sorted = true },
-		"asks for a bloom filter":     func(w *world, _ *pages.Limits) { w.job.Writer.Bloom = map[int]float64{0: 0.1} },
 		"has a chunk of":              func(_ *world, l *pages.Limits) { l.ChunkBytes = 100 },
 		"there are no rows": func(w *world, _ *pages.Limits) {
 			w.job.Inputs[0].Mask = roaring64.New()
 			w.job.Inputs[0].Mask.AddRange(0, 500)
 		},
-		"the manifest entry 501":          func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
-		"the Parquet magic is missing":    func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
-		"column country has to be conver": func(w *world, _ *pages.Limits) { other(w, 99, "country", iceberg.PrimitiveTypes.String) },
-		"cannot be read as string":        func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Bool) },
+		"the manifest entry 501":       func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
+		"the Parquet magic is missing": func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
+		"cannot be read as string":     func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Bool) },
 		"row groups of ZSTD and of SNAPPY": func(w *world, _ *pages.Limits) {
 			w.job.Writer.RowGroupBytes = 1000
 			w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, parquet.WithCompression(compress.Codecs.Snappy)), 500)
-		},
-		"has a bloom filter": func(w *world, _ *pages.Limits) {
-			w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, zstd, parquet.WithBloomFilterEnabledFor("id", true)), 500)
 		},
 	} {
 		w := newWorld(t, schema(), nil)

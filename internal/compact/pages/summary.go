@@ -1,6 +1,8 @@
 package pages
 
 import (
+	"slices"
+
 	"firn/internal/compact/metrics"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/layout"
@@ -8,14 +10,17 @@ import (
 
 // summarize works out an output's metrics from the footers and manifest entries of its inputs.
 func (r *rewrite) summarize(o *output) metrics.Result {
-	m := metrics.New(r.job.Target.Layout, r.job.Modes)
+	m := o.metrics
 	for from := 0; from < len(o.sources); {
 		to := from + 1
 		for to < len(o.sources) && o.sources[to].in == o.sources[from].in {
 			to++
 		}
 		for _, leaf := range r.job.Target.Layout.Leaves {
-			summarizeInput(m, leaf, o.sources[from:to])
+			measured := func(s rowGroupOf) bool { return s.measured(leaf.Index) }
+			if rest := slices.DeleteFunc(slices.Clone(o.sources[from:to]), measured); len(rest) > 0 {
+				summarizeInput(m, leaf, rest)
+			}
 		}
 		from = to
 	}

@@ -23,6 +23,8 @@ type Options struct {
 	Level int
 	// Bloom holds the false positive rate of each column with a bloom filter, by leaf index.
 	Bloom map[int]float64
+	// BloomValues is the number of distinct values that a bloom filter is made for, by leaf index, where the table tells.
+	BloomValues map[int]int64
 	// BloomBytes is the largest size of a bloom filter.
 	BloomBytes int64
 	// Metadata are key-value pairs of the footer.
@@ -42,6 +44,7 @@ const (
 const (
 	bloomEnabled = "write.parquet.bloom-filter-enabled.column."
 	bloomRate    = "write.parquet.bloom-filter-fpp.column."
+	bloomValues  = "write.parquet.bloom-filter-ndv.column."
 )
 
 // ParseOptions reads the properties. A codec that cannot be written, or a value that is no number, is an error that names the property.
@@ -53,7 +56,7 @@ func ParseOptions(props map[string]string, l *layout.Layout) (Options, error) {
 		PageRows:      int(p.positive("write.parquet.page-row-limit", defaultPageRows)),
 		DictBytes:     p.positive("write.parquet.dict-size-bytes", defaultDictBytes),
 		BloomBytes:    p.positive("write.parquet.bloom-filter-max-bytes", defaultBloomBytes),
-		Bloom:         map[int]float64{},
+		Bloom:         map[int]float64{}, BloomValues: map[int]int64{},
 	}
 	o.Codec = p.codec("write.parquet.compression-codec")
 	if text, ok := props["write.parquet.compression-level"]; ok && text != "" && text != "null" {
@@ -64,6 +67,9 @@ func ParseOptions(props map[string]string, l *layout.Layout) (Options, error) {
 			continue
 		}
 		o.Bloom[leaf.Index] = p.rate(bloomRate+leaf.Path, defaultBloomRate)
+		if _, ok := props[bloomValues+leaf.Path]; ok {
+			o.BloomValues[leaf.Index] = p.positive(bloomValues+leaf.Path, 0)
+		}
 	}
 	return o, p.err
 }

@@ -82,6 +82,9 @@ func properties(l *layout.Layout, o Options) *parquet.WriterProperties {
 			props = append(props, parquet.WithBloomFilterEnabledFor(leaf.ColumnPath, true), parquet.WithBloomFilterFPPFor(leaf.ColumnPath, rate),
 				parquet.WithAdaptiveBloomFilterEnabledFor(leaf.ColumnPath, true))
 		}
+		if n, ok := o.BloomValues[leaf.Index]; ok {
+			props = append(props, parquet.WithAdaptiveBloomFilterEnabledFor(leaf.ColumnPath, false), parquet.WithBloomFilterNDVFor(leaf.ColumnPath, n))
+		}
 	}
 	return parquet.NewWriterProperties(props...)
 }

@@ -15,7 +15,7 @@ type callCommand struct {
 	Table              string   `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
 	Option             []string `help:"Entry of the procedure's options map; may be repeated." placeholder:"K=V" sep:"none"`
 	Strategy           string   `help:"binpack or sort."`
-	SortOrder          string   `help:"Sort order, as in Spark."`
+	SortOrder          string   `help:"Columns and transforms with ASC, DESC, NULLS FIRST or LAST, zorder(...) or hilbert(...)."`
 	Where              string   `help:"Predicate that selects files, as in Spark SQL."`
 	OlderThan          string   `help:"Timestamp." placeholder:"TS"`
 	RetainLast         string   `help:"Snapshots to keep." placeholder:"N"`

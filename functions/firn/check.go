@@ -75,7 +75,10 @@ func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) erro
 	case maintenance.RewriteDataFiles:
 		var strategy decide.Strategy
 		if strategy, err = decide.ParseStrategy(r.Args["strategy"], r.Args["sort_order"], !t.Metadata.SortOrder().IsUnsorted()); err == nil {
-			_, err = decide.ParseDataFilesOptions(strategy, r.Options, tableFacts(t.Metadata))
+			var opts decide.DataFilesOptions
+			if opts, err = decide.ParseDataFilesOptions(strategy, r.Options, tableFacts(t.Metadata)); err == nil {
+				_, err = t.Ordering(opts, r.Args["sort_order"])
+			}
 		}
 		err = errors.Join(err, checkWhere(r))
 	case maintenance.RewritePositionDeleteFiles:

@@ -28,8 +28,7 @@ func checkProof(t *testing.T, b *bench, group int, r handoff.GroupResult) {
 			t.Errorf("group %d: column %d differs: %+v", group, c.FieldID, c)
 		}
 	}
-	var m handoff.RowMap
-	b.must(b.work.Read(context.Background(), r.RowMap, &m))
+	m := b.rowMap(r)
 	if len(m.Outputs) != len(r.Outputs) || len(m.Sources) != len(b.groups[group].Inputs) {
 		t.Fatalf("group %d: the row map has %d outputs and %d sources", group, len(m.Outputs), len(m.Sources))
 	}
@@ -63,6 +62,37 @@ func checkProof(t *testing.T, b *bench, group int, r handoff.GroupResult) {
 			}
 		}
 	}
+}
+
+// rowMap reads the row map of a result; a permutation becomes one of single rows.
+func (b *bench) rowMap(r handoff.GroupResult) (m handoff.RowMap) {
+	b.tb.Helper()
+	ctx := context.Background()
+	if r.Permutation == "" {
+		b.must(b.work.Read(ctx, r.RowMap, &m))
+		return m
+	}
+	p, err := handoff.OpenPermutation(ctx, b.store, r.Permutation)
+	b.must(err)
+	for _, o := range p.Outputs {
+		m.Outputs = append(m.Outputs, o.Path)
+	}
+	for n, source := range p.Sources {
+		s := handoff.SourceRowMap{Path: source.Path}
+		positions := make([]int64, source.Rows)
+		for i := range positions {
+			positions[i] = int64(i)
+		}
+		places, err := p.Lookup(ctx, n, positions)
+		b.must(err)
+		for i, place := range places {
+			if !place.Deleted {
+				s.Ranges = append(s.Ranges, handoff.RowRange{First: int64(i), Count: 1, Output: place.Output, Offset: place.Offset})
+			}
+		}
+		m.Sources = append(m.Sources, s)
+	}
+	return m
 }
 
 // checkRaw reads outputs with pqarrow, for tables that iceberg-go's scan refuses. It knows the flat types that such tables have.

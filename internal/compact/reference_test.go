@@ -51,54 +51,62 @@ func TestReferenceTablesByPages(t *testing.T) {
 
 func rewriteReferenceTables(t *testing.T, see func(string, handoff.GroupResult), opts ...benchOption) {
 	t.Helper()
-	ctx := context.Background()
-	var mu sync.Mutex
 	for _, name := range icebergtest.ReferenceNames(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ref := icebergtest.Reference(t, name)
-			state := ref.Table(t)
-			if state.Metadata.CurrentSnapshot() == nil {
-				t.Skip("no snapshot")
-			}
-			b := newBench(t, ref.Store, state, opts...)
-			if reason, ok := refused[name]; ok {
-				checkRefused(t, b, reason)
-				return
-			}
-			results := b.rewriteAll()
-			for i, r := range results {
-				checkProof(t, b, i, r)
-				if see != nil {
-					mu.Lock()
-					see(name, r)
-					mu.Unlock()
-				}
-			}
-			w := ref.World(t)
-			tbl := w.Open(ref.ID)
-			b.commit(tbl, results)
-			if unscannable[name] {
-				checkRaw(t, b, results, ref.Expected)
-				return
-			}
-			rows, err := icebergtest.ReadRows(ctx, ref.Store, tbl.State(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, fault := range rows.Check(ref.Expected.Rows.RowCount, ref.Expected.Columns) {
-				t.Error(fault)
-			}
-			if want := ref.Expected.Rows.Lineage; want != nil {
-				got, err := icebergtest.ReadLineage(ctx, ref.Store, tbl.State(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if name != "dv_upgraded" && (got.Count != want.Count || got.Digest != want.Digest) {
-					t.Errorf("lineage of %d rows is %s: want %+v", got.Count, got.Digest, *want)
-				}
-			}
+			rewriteReferenceTable(t, name, see, opts...)
 		})
+	}
+}
+
+var seeing sync.Mutex
+
+func rewriteReferenceTable(t *testing.T, name string, see func(string, handoff.GroupResult), opts ...benchOption) {
+	t.Helper()
+	ctx := context.Background()
+	ref := icebergtest.Reference(t, name)
+	state := ref.Table(t)
+	if state.Metadata.CurrentSnapshot() == nil {
+		t.Skip("no snapshot")
+	}
+	b := newBench(t, ref.Store, state, opts...)
+	if reason, ok := refused[name]; ok {
+		checkRefused(t, b, reason)
+		return
+	}
+	results := b.rewriteAll()
+	for i, r := range results {
+		checkProof(t, b, i, r)
+		if see != nil {
+			seeing.Lock()
+			see(name, r)
+			seeing.Unlock()
+		}
+	}
+	w := ref.World(t)
+	tbl := w.Open(ref.ID)
+	b.commit(tbl, results)
+	if unscannable[name] {
+		checkRaw(t, b, results, ref.Expected)
+		return
+	}
+	rows, err := icebergtest.ReadRows(ctx, ref.Store, tbl.State(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range rows.Check(ref.Expected.Rows.RowCount, ref.Expected.Columns) {
+		t.Error(fault)
+	}
+	want := ref.Expected.Rows.Lineage
+	if want == nil {
+		return
+	}
+	got, err := icebergtest.ReadLineage(ctx, ref.Store, tbl.State(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != "dv_upgraded" && (got.Count != want.Count || got.Digest != want.Digest) {
+		t.Errorf("lineage of %d rows is %s: want %+v", got.Count, got.Digest, *want)
 	}
 }
 

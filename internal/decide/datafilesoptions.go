@@ -42,7 +42,9 @@ func ParseStrategy(strategy, sortOrder string, tableSorted bool) (Strategy, erro
 	if err != nil {
 		return "", optionErrorf("read argument sort_order: %v", err)
 	}
-	curve := func(t sparksql.SortTerm) bool { return t.Function == string(maintenance.ZOrder) || t.Function == string(maintenance.Hilbert) }
+	curve := func(t sparksql.SortTerm) bool {
+		return t.Function == string(maintenance.ZOrder) || t.Function == string(maintenance.Hilbert)
+	}
 	switch {
 	case !slices.ContainsFunc(terms, curve):
 		return Sort, nil

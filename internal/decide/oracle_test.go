@@ -117,15 +117,15 @@ func selectFiles(t *testing.T, ref *icebergtest.Ref, table *lake.Table, request 
 	if err != nil {
 		return nil, 0, err
 	}
-	if request.Args["sort_order"] == "nosuch" {
-		return nil, 0, decide.ErrOption // columns of a sort order are resolved by whoever sorts
-	}
 	facts := decide.TableFacts{Properties: table.Metadata.Properties(), CurrentSpecID: table.Metadata.DefaultPartitionSpec()}
 	for _, spec := range table.Metadata.PartitionSpecs() {
 		facts.SpecIDs = append(facts.SpecIDs, spec.ID())
 	}
 	opts, err := decide.ParseDataFilesOptions(strategy, request.Options, facts)
 	if err != nil {
+		return nil, 0, err
+	}
+	if _, err := table.Ordering(opts, request.Args["sort_order"]); err != nil {
 		return nil, 0, err
 	}
 	condition, err := where.Parse(request.Args["where"], schemaOf(t, table))

@@ -10,7 +10,6 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/decide"
-	"firn/internal/decide/ordering"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
@@ -27,7 +26,7 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if err != nil {
 		return err
 	}
-	rows, err := p.ordering(opts)
+	rows, err := p.table.Ordering(opts, p.request.Args["sort_order"])
 	if err != nil {
 		return err
 	}
@@ -80,24 +79,6 @@ func (s selection) orderingOf(g maintenance.FileGroup) *maintenance.Ordering {
 	o := *s.ordering
 	o.PartSizeBytes = s.opts.SplitSizeBytes(g.SizeBytes)
 	return &o
-}
-
-// ordering works out how the rows of the groups are ordered.
-func (p *planner) ordering(opts decide.DataFilesOptions) (*maintenance.Ordering, error) {
-	schema, err := p.whereSchema()
-	if err != nil {
-		return nil, err
-	}
-	meta := p.table.Metadata
-	var orders []json.RawMessage
-	for _, o := range meta.SortOrders() {
-		data, err := json.Marshal(o)
-		if err != nil {
-			return nil, fmt.Errorf("encode sort order: %w", err)
-		}
-		orders = append(orders, data)
-	}
-	return ordering.Resolve(opts, p.request.Args["sort_order"], ordering.NewTable(schema, opts.CurrentSpecID, orders, meta.DefaultSortOrder()))
 }
 
 // selectFiles scans the snapshot, decides, and reads the selected entries.

@@ -164,7 +164,7 @@ func (p *planner) condition() (*where.Where, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no condition
 	}
-	schema, err := p.whereSchema()
+	schema, err := p.table.WhereSchema()
 	if err != nil {
 		return nil, err
 	}

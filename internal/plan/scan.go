@@ -2,8 +2,6 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -27,7 +25,7 @@ func (p *planner) filter() (lake.Filter, error) {
 	if text == "" {
 		return nil, nil
 	}
-	schema, err := p.whereSchema()
+	schema, err := p.table.WhereSchema()
 	if err != nil {
 		return nil, err
 	}
@@ -36,23 +34,6 @@ func (p *planner) filter() (lake.Filter, error) {
 		return nil, refusef("read where: %v", err)
 	}
 	return func(e lake.Entry) (bool, error) { return condition.MayMatch(whereFile(e)), nil }, nil
-}
-
-// whereSchema describes the table's columns and specs to a condition.
-func (p *planner) whereSchema() (where.Schema, error) {
-	schema, err := json.Marshal(p.table.Metadata.CurrentSchema())
-	if err != nil {
-		return where.Schema{}, fmt.Errorf("encode schema: %w", err)
-	}
-	var specs []json.RawMessage
-	for _, spec := range p.table.Metadata.PartitionSpecs() {
-		data, err := json.Marshal(&spec)
-		if err != nil {
-			return where.Schema{}, fmt.Errorf("encode partition spec: %w", err)
-		}
-		specs = append(specs, data)
-	}
-	return where.SchemaFromJSON(schema, specs)
 }
 
 // whereFile describes a data file to a condition.

@@ -3,6 +3,7 @@ package sorted_test
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -11,12 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/iceberg-go"
 	"pgregory.net/rapid"
 
 	"firn/internal/compact/engine"
 	"firn/internal/compact/sorted"
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
+	"firn/internal/parquet/column"
 )
 
 // compareText orders the texts of two values of k or s.
@@ -214,5 +217,49 @@ func TestSpillLimit(t *testing.T) {
 	}
 	if _, err := w.rewrite(t, sorted.Limits{SpillMemoryBytes: -1}, sorted.Spill{Dir: dir + "/nosuch"}); err == nil {
 		t.Error("a spill folder that is not there is no error")
+	}
+}
+
+// TestCurvesMakeFilesSkippable: a point query on two columns of 64 files that were written along a curve opens at most an eighth of them by the
+// bounds in their manifest entries; without it all.
+func TestCurvesMakeFilesSkippable(t *testing.T) {
+	t.Parallel()
+	sc := iceberg.NewSchema(0, iceberg.NestedField{ID: 1, Name: "x", Type: types.Int64, Required: true}, field(2, "y", types.Int32))
+	for _, curve := range []maintenance.Curve{maintenance.ZOrder, maintenance.Hilbert} {
+		rng := seeded(t, 3)
+		w := newWorld(t, sc, nil)
+		for range 64 {
+			const rows = 300
+			columns := []column.Batch{{Rows: rows, Levels: rows}, {Rows: rows, Levels: rows}}
+			for range rows {
+				columns[0].Int64 = append(columns[0].Int64, rng.Int64N(1000)-500)
+				columns[1].Int32, columns[1].Def = append(columns[1].Int32, rng.Int32N(1000)), append(columns[1].Def, 1)
+			}
+			w.addQuietly(t, columns)
+		}
+		w.job.Ordering = &maintenance.Ordering{Curve: curve, Fields: by(1, 2).Fields}
+		w.job.ExpectedOutputFiles = 64
+		r, err := w.rewrite(t, sorted.Limits{}, sorted.Spill{})
+		must(t, err)
+		if len(r.Outputs) != 64 || r.Outputs[0].SortOrderID() != nil {
+			t.Fatalf("%d outputs with sort order %v: want 64 without", len(r.Outputs), r.Outputs[0].SortOrderID())
+		}
+		most := 0
+		for range 300 {
+			x, y := rng.Int64N(1000)-500, rng.Int32N(1000)
+			opened := 0
+			for _, o := range r.Outputs {
+				low, up := o.LowerBoundValues(), o.UpperBoundValues()
+				if int64(binary.LittleEndian.Uint64(low[1])) <= x && x <= int64(binary.LittleEndian.Uint64(up[1])) &&
+					int32(binary.LittleEndian.Uint32(low[2])) <= y && y <= int32(binary.LittleEndian.Uint32(up[2])) {
+					opened++
+				}
+			}
+			most = max(most, opened)
+		}
+		t.Logf("%s: a point opens at most %d of 64 files", curve, most)
+		if most > 8 {
+			t.Errorf("%s: a point opens %d of 64 files: want at most 8", curve, most)
+		}
 	}
 }

@@ -63,3 +63,19 @@ func TestWritePositionsAs(t *testing.T) {
 		t.Errorf("unknown codec: %v", err)
 	}
 }
+
+// TestA76StoredRows: position delete files may store the deleted row beside its position; the positions are read as in any other.
+func TestA76StoredRows(t *testing.T) {
+	t.Parallel()
+	st := store.NewMemory(time.Now)
+	fields := append(positionFields(), iceberg.NestedField{ID: 2147483544, Name: "row", Required: true, Type: &iceberg.StructType{
+		FieldList: []iceberg.NestedField{long(1, "id")},
+	}})
+	with := write(t, st, "mem://b/p1", iceberg.EntryContentPosDeletes, fields, texts("mem://b/a", "mem://b/a"), longs(1, 3), longs(10, 30))
+	without := write(t, st, "mem://b/p2", iceberg.EntryContentPosDeletes, positionFields(), texts("mem://b/a"), longs(2))
+	got, err := Collect(context.Background(), st, []File{{DataFile: with, Sequence: 2}, {DataFile: without, Sequence: 2}}, map[string]int64{"mem://b/a": 1})
+	must(t, err)
+	if !got["mem://b/a"].Equals(roaring64.BitmapOf(1, 2, 3)) {
+		t.Errorf("%v", got)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"firn/internal/decide"
 	"firn/internal/handoff"
 	"firn/internal/lake"
+	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -112,22 +113,26 @@ func (p *planner) removeOrphanFiles(ctx context.Context, index *handoff.Index) e
 	if err != nil {
 		return err
 	}
-	if _, err := store.ParseLocation(rules.Location); err != nil {
+	if _, err := reach.Swept(rules.Location, p.table.Metadata); err != nil {
 		return refusef("%v", err)
 	}
-	item := maintenance.SweepInput{
-		V: contract.PayloadVersion, Step: maintenance.SweepList, Run: p.run, Job: index.Job,
-		// The closing slash keeps out siblings whose name merely extends the table's.
-		Item: &maintenance.SweepItem{Prefix: store.Join(rules.Location, "")},
+	// The closing slash keeps out siblings whose name merely extends the table's.
+	ranges, err := p.listRanges(ctx, store.Join(rules.Location, ""))
+	if err != nil {
+		return err
+	}
+	lines := make([]any, len(ranges))
+	for i := range ranges {
+		lines[i] = maintenance.SweepInput{V: contract.PayloadVersion, Step: maintenance.SweepList, Run: p.run, Job: index.Job, Item: &ranges[i]}
 	}
 	items := p.work.Part(index.Job, p.attempt, "ranges.jsonl")
-	if err := p.work.WriteLines(ctx, items, []any{item}); err != nil {
+	if err := p.work.WriteLines(ctx, items, lines); err != nil {
 		return err
 	}
 	object, err := handoff.Object(items)
 	if err != nil {
 		return err
 	}
-	index.Batches = []handoff.Batch{{Count: 1, Items: object, Location: items}}
+	index.Batches = []handoff.Batch{{Count: len(lines), Items: object, Location: items}}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +15,6 @@ import (
 	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 )
-
-// tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let others
-// delete.
-const tableBucketSuffix = "--table-s3"
 
 // maxPairs is how many pairs of differing prefixes a refusal names.
 const maxPairs = 20
@@ -122,18 +117,8 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 	if o.rules.FileListView != "" {
 		return refusef("file_list_view names a view of Spark's; the location is listed instead")
 	}
-	if o.swept, err = reach.Folder(o.rules.Location); err != nil {
+	if o.swept, err = reach.Swept(o.rules.Location, meta); err != nil {
 		return refusef("%v", err)
-	}
-	if authority, _, _ := strings.Cut(strings.TrimPrefix(o.swept, "s3://"), "/"); strings.HasSuffix(authority, tableBucketSuffix) {
-		return refusef("%s is a bucket of S3 Tables, which cleans up by itself", authority)
-	}
-	places, err := reach.Places(meta.Location(), meta.Properties())
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(o.swept, p) }) {
-		return refusef("%s lies outside of the table's folders %s", o.rules.Location, strings.Join(places, ", "))
 	}
 	for _, p := range prefixes {
 		folder, err := reach.Folder(p)

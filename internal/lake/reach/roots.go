@@ -102,3 +102,27 @@ func Folder(location string) (string, error) {
 func Inside(f File, folders []string) bool {
 	return slices.ContainsFunc(folders, func(p string) bool { return strings.HasPrefix(f.place.canonical, p) })
 }
+
+// tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let others
+// delete.
+const tableBucketSuffix = "--table-s3"
+
+// Swept is the canonical folder that a search for orphans at a location looks through: one of the table's own folders, or one inside of these. The
+// error says why a location is not searched.
+func Swept(location string, meta table.Metadata) (string, error) {
+	folder, err := Folder(location)
+	if err != nil {
+		return "", err
+	}
+	if authority, _, _ := strings.Cut(strings.TrimPrefix(folder, "s3://"), "/"); strings.HasSuffix(authority, tableBucketSuffix) {
+		return "", fmt.Errorf("%s is a bucket of S3 Tables, which cleans up by itself", authority)
+	}
+	places, err := Places(meta.Location(), meta.Properties())
+	if err != nil {
+		return "", err
+	}
+	if !slices.ContainsFunc(places, func(p string) bool { return strings.HasPrefix(folder, p) }) {
+		return "", fmt.Errorf("%s lies outside of the table's folders %s", location, strings.Join(places, ", "))
+	}
+	return folder, nil
+}

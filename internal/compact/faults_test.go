@@ -97,7 +97,7 @@ func TestRefusedInputs(t *testing.T) {
 		}},
 		"magic":  {"magic", store.Rule{}, func(b []byte) []byte { b[len(b)-1] = 'X'; return b }},
 		"length": {"its manifest entry says", store.Rule{}, func(b []byte) []byte { return append(b, 0) }},
-		"page":   {"read column", store.Rule{}, func(b []byte) []byte { copy(b[4:], bytes.Repeat([]byte{0xff}, 60)); return b }},
+		"page":   {"column id, page 0", store.Rule{}, func(b []byte) []byte { copy(b[4:], bytes.Repeat([]byte{0xff}, 60)); return b }},
 		"empty":  {"its manifest entry says", store.Rule{}, func([]byte) []byte { return nil }},
 	} {
 		t.Run(name, func(t *testing.T) {

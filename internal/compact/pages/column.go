@@ -55,8 +55,8 @@ type columnWriter struct {
 	aside aside
 	// nulls is the number of nulls of the sources; -1 when one does not know.
 	nulls int64
-	// uncounted says that the levels of a page were not counted.
-	uncounted bool
+	// uncounted says that the levels of a page were not counted, passed that one with values went through without being decoded.
+	uncounted, passed bool
 	// bloom is the chunk's bloom filter, if it is to have one.
 	bloom *bloom.Filter
 }
@@ -95,7 +95,23 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 		}
 		f.release(f.chunks[c.leaf.Index][i])
 	}
-	return c.close()
+	done, err := c.close()
+	if err != nil {
+		return done, err
+	}
+	// The bounds of all sources hold for each, and what they are for is to be merged anyway. So is the number of NaN.
+	seen := !c.passed && !c.anyConverted(sources)
+	for i := range sources {
+		left := &sources[i].left[c.leaf.Index]
+		left.min, left.max = done.Min, done.Max
+		if seen {
+			left.nans = 0
+		}
+	}
+	if seen {
+		sources[0].left[c.leaf.Index].nans = done.NaNs
+	}
+	return done, nil
 }
 
 // open begins the chunk.

@@ -98,7 +98,7 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 	if whole {
 		n = size
 	}
-	tail, err := in.fetch(ctx, r.store, size-n, n)
+	tail, err := in.fetchEnd(ctx, r.store, size-n, n)
 	if err != nil {
 		return err
 	}
@@ -132,6 +132,30 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 	return in.readIndex(ctx, r.store, tail)
 }
 
+// fetchEnd reads the end of the file, and asks for one byte more to see that it ends there.
+func (in *input) fetchEnd(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
+	data, err := st.GetRange(ctx, in.FilePath(), offset, length+1)
+	if err := in.fault(err); err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != length {
+		return nil, in.unreadable(fmt.Errorf("the object has not the %d bytes that its manifest entry says", in.FileSizeBytes()))
+	}
+	return data, nil
+}
+
+// fault sorts the errors of reading.
+func (in *input) fault(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrArchived), errors.Is(err, store.ErrPermission):
+		return in.unreadable(err)
+	default:
+		return fmt.Errorf("read %s: %w", in.FilePath(), err)
+	}
+}
+
 // fetch reads a range of the file; less than was asked for means that the file is shorter than its entry says.
 func (in *input) fetch(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
 	if length == 0 {
@@ -141,12 +165,10 @@ func (in *input) fetch(ctx context.Context, st store.Reader, offset, length int6
 		return in.whole[offset : offset+length], nil
 	}
 	data, err := st.GetRange(ctx, in.FilePath(), offset, length)
-	switch {
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrArchived), errors.Is(err, store.ErrPermission):
-		return nil, in.unreadable(err)
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", in.FilePath(), err)
-	case int64(len(data)) != length:
+	if err := in.fault(err); err != nil {
+		return nil, err
+	}
+	if int64(len(data)) != length {
 		return nil, in.unreadable(fmt.Errorf("the object is shorter than the %d bytes of its manifest entry", in.FileSizeBytes()))
 	}
 	return data, nil

@@ -34,13 +34,18 @@ type rowGroupOf struct {
 	left []remains
 }
 
-// remains are the entries of a column chunk that went into the output, nulls included, and the nulls; -1 when not known.
-type remains struct{ values, nulls int64 }
+// remains are the entries of a column chunk that went into the output, nulls included, the nulls, and the NaN; -1 when not known. min and max bound
+// the values; nil when not known.
+type remains struct {
+	values, nulls, nans int64
+	min, max            []byte
+}
 
 // remains tells what of a column went into the output.
 func (s *rowGroupOf) remains(leaf int) remains {
 	if s.left == nil {
-		return remains{values: s.chunks[leaf].values, nulls: s.chunks[leaf].nulls}
+		c := &s.chunks[leaf]
+		return remains{values: c.values, nulls: c.nulls, nans: -1, min: c.min, max: c.max}
 	}
 	return s.left[leaf]
 }
@@ -62,6 +67,9 @@ func (r *rewrite) sources() (out []rowGroupOf) {
 			}
 			first += g.rows
 		}
+	}
+	if r.job.Sorted {
+		return out // What order there is in the inputs stays.
 	}
 	slices.SortStableFunc(out, func(a, b rowGroupOf) int {
 		switch {

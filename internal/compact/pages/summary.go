@@ -31,15 +31,11 @@ func (r *rewrite) summarize(o *output) metrics.Result {
 func summarizeInput(m *metrics.File, leaf *layout.Leaf, sources []rowGroupOf) {
 	in := sources[0].in
 	e := newEntry(in, leaf)
-	var rows, values, nulls int64
-	for _, s := range sources {
-		c := s.remains(leaf.Index)
-		rows, values = rows+s.live, values+c.values
-		if nulls >= 0 && c.nulls >= 0 {
-			nulls += c.nulls
-		} else {
-			nulls = metrics.Unknown
-		}
+	var rows, values, nulls, nans int64
+	for i := range sources {
+		c := sources[i].remains(leaf.Index)
+		rows, values = rows+sources[i].live, values+c.values
+		nulls, nans = plus(nulls, c.nulls), plus(nans, c.nans)
 	}
 	// What the entry says of the whole file holds for its rows only when all of them are here, or when it is nothing.
 	all := rows == in.Count()
@@ -48,6 +44,8 @@ func summarizeInput(m *metrics.File, leaf *layout.Leaf, sources []rowGroupOf) {
 	}
 	if !e.float {
 		e.nans = 0
+	} else if e.counted = nans >= 0; e.counted {
+		e.nans = nans
 	} else if !all && e.nans != 0 {
 		e.nans = metrics.Unknown
 	}
@@ -64,6 +62,16 @@ type entry struct {
 	nulls, nans  int64
 	lower, upper *column.Values
 	float        bool
+	// counted says that nans was counted in the values.
+	counted bool
+}
+
+// plus adds two counts, either of which may be metrics.Unknown.
+func plus(a, b int64) int64 {
+	if a < 0 || b < 0 {
+		return metrics.Unknown
+	}
+	return a + b
 }
 
 func newEntry(in *input, leaf *layout.Leaf) entry {
@@ -83,15 +91,15 @@ func newEntry(in *input, leaf *layout.Leaf) entry {
 	return e
 }
 
-// bounds chooses between the footers' bounds, which are whole values, and the entry's. Footers say nothing of NaN, and some writers' bounds are
-// wrong where there is one, so for floats the entry comes first.
+// bounds chooses between the bounds of footers or of values, which are whole values, and the entry's. Footers say nothing of NaN, and some writers'
+// bounds are wrong where there is one, so for floats the entry comes first unless the values were seen.
 func (e *entry) bounds(leaf *layout.Leaf, sources []rowGroupOf) (lower, upper *column.Values) {
-	if e.float && (e.nans != 0 || (e.lower != nil && e.upper != nil)) {
+	if e.float && !e.counted && (e.nans != 0 || (e.lower != nil && e.upper != nil)) {
 		return e.lower, e.upper
 	}
 	merged := newBounds(leaf)
-	for _, s := range sources {
-		c := &s.chunks[leaf.Index]
+	for i := range sources {
+		c := sources[i].remains(leaf.Index)
 		switch {
 		case c.nulls == c.values:
 		case c.min == nil || c.max == nil:

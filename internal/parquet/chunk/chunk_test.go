@@ -39,8 +39,11 @@ func value(c *chunk.Column, rng *rand.Rand, spread int) []byte {
 		return binary.LittleEndian.AppendUint32(nil, math.Float32bits(float32(n)))
 	case footer.Float64:
 		v := float64(n)
-		if n%7 == 0 {
+		switch {
+		case n%7 == 0:
 			v = math.Copysign(0, v)
+		case n == 19 || n == 800:
+			v = math.NaN()
 		}
 		return binary.LittleEndian.AppendUint64(nil, math.Float64bits(v))
 	case footer.Fixed:
@@ -218,17 +221,29 @@ func TestWriteRead(t *testing.T) {
 		if done.Sum != sum || done.Rows != int64(rows) || done.Nulls != int64(nulls) || done.Values != int64(len(want)) || done.SizeBytes != int64(file.Len()) {
 			t.Fatalf("chunk %+v, want sum %d, %d rows, %d nulls, %d values, %d bytes", done, sum, rows, nulls, len(want), file.Len())
 		}
+		if done.NaNs != bounds.NaNs() {
+			t.Fatalf("%d NaN, want %d", done.NaNs, bounds.NaNs())
+		}
+		if bounds.NaNs() > 0 {
+			bounds.Lose()
+		}
 		lower, upper, ok := bounds.Result()
 		if ok != (done.Min != nil) || !bytes.Equal(lower, done.Min) || !bytes.Equal(upper, done.Max) {
 			t.Fatalf("bounds %x to %x, want %x to %x", done.Min, done.Max, lower, upper)
 		}
-		checkIndex(t, file.Bytes(), done, pages)
+		checkIndex(t, file.Bytes(), done, pages, bounds.NaNs() > 0)
 	})
 }
 
 // checkIndex compares the page indexes with the pages.
-func checkIndex(t *rapid.T, data []byte, done chunk.Chunk, pages int) {
+func checkIndex(t *rapid.T, data []byte, done chunk.Chunk, pages int, nan bool) {
 	if pages == 0 {
+		return
+	}
+	if nan {
+		if done.ColumnIndex != nil {
+			t.Fatal("a column index over NaN")
+		}
 		return
 	}
 	places, err := footer.OffsetIndex(done.OffsetIndex)

@@ -22,17 +22,19 @@ func (w *Writer) pageBounds() (footer.Bounds, error) {
 		return out, nil
 	}
 	b := encoding.NewBounds(w.column.Order, w.width)
+	var nans int64
 	var err error
 	if w.coded {
-		err = w.addUsed(&b)
+		nans, err = w.addUsed(&b)
 	} else {
 		err = b.AddPlain(w.plain, w.values)
+		nans = b.NaNs()
 	}
 	if err != nil {
 		return out, err
 	}
-	if n := b.NaNs(); n > 0 {
-		w.nans += n
+	if nans > 0 {
+		w.nans += nans
 		b.Lose() // Some readers hold NaN to be larger than every number, others skip by bounds that leave it out.
 	}
 	w.limits.Take(&b)
@@ -42,8 +44,8 @@ func (w *Writer) pageBounds() (footer.Bounds, error) {
 	return out, nil
 }
 
-// addUsed adds the entries that the open page's indices name, each once.
-func (w *Writer) addUsed(b *encoding.Bounds) error {
+// addUsed adds the entries that the open page's indices name, each once, and counts the values that are NaN.
+func (w *Writer) addUsed(b *encoding.Bounds) (nans int64, err error) {
 	d := &w.dictionary
 	if cap(w.used) < d.Len() {
 		w.used = make([]bool, d.Len())
@@ -57,11 +59,21 @@ func (w *Writer) addUsed(b *encoding.Bounds) error {
 		if !used {
 			continue
 		}
+		before := b.NaNs()
 		if err := b.AddPlain(d.Entry(i), 1); err != nil {
-			return err
+			return 0, err
+		}
+		w.used[i] = b.NaNs() > before // From here on: is NaN.
+	}
+	if b.NaNs() == 0 {
+		return 0, nil
+	}
+	for _, i := range w.indices {
+		if w.used[i] {
+			nans++
 		}
 	}
-	return nil
+	return nans, nil
 }
 
 // note takes the statistics of a page of so many entries into the chunk's column index and null count. A page of values without sound bounds costs

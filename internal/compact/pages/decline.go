@@ -71,8 +71,8 @@ func acceptJob(job engine.Job) error {
 	switch {
 	case job.Repartition:
 		return decline("rows go to other partitions")
-	case job.Sorted:
-		return decline("the table has a sort order")
+	case job.Ordering != nil:
+		return decline("the rows are put into another order")
 	case !encoding.Codec(job.Writer.Codec).Supported(), encoding.Codec(job.Writer.Codec) == encoding.Brotli:
 		// arrow-go, which reads outputs back, cannot read brotli pages without values.
 		return decline("codec %s", encoding.Codec(job.Writer.Codec))

@@ -23,6 +23,7 @@ import (
 
 	"firn/internal/compact/engine"
 	"firn/internal/compact/pages"
+	"firn/internal/maintenance"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
@@ -438,7 +439,7 @@ func TestDeclined(t *testing.T) {
 	zstd := parquet.WithCompression(compress.Codecs.Zstd)
 	for reason, change := range map[string]func(w *world, l *pages.Limits){
 		"rows go to other partitions": func(w *world, _ *pages.Limits) { w.job.Repartition = true },
-		"the table has a sort order":  func(w *world, _ *pages.Limits) { w.job.Sorted = true },
+		"are put into another order":  func(w *world, _ *pages.Limits) { w.job.Ordering = &maintenance.Ordering{} },
 		"has a chunk of":              func(_ *world, l *pages.Limits) { l.ChunkBytes = 100 },
 		"there are no rows": func(w *world, _ *pages.Limits) {
 			w.job.Inputs[0].Mask = roaring64.New()

@@ -70,14 +70,16 @@ func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request mainte
 		}
 		return run.RunID, data
 	}
-	lease, err := r.acquire(ctx, st, id, fill)
+	lease, lock, err := r.acquire(ctx, st, id, fill)
 	if err != nil {
 		return maintenance.ReportOutput{}, err
 	}
-	return r.Execute(ctx, in, lease.Input)
+	defer r.unlock(lock)
+	return r.execute(ctx, st, in, lease.Input)
 }
 
-// Execute runs one execution whose lease was taken already, under the run's lock, and returns its report.
+// Execute runs one execution whose lease was taken already, under the run's lock, and returns its report. Another process that meets the lease before
+// the lock is taken closes the run; this one then ends at plan, which renews the lease.
 func (r *Runner) Execute(ctx context.Context, in maintenance.ExecutionInput, input []byte) (maintenance.ReportOutput, error) {
 	st, err := r.Clients.State(ctx)
 	if err != nil {
@@ -107,31 +109,58 @@ func (r *Runner) identity(ctx context.Context, id maintenance.TableID) (uuid str
 	return t.Metadata.TableUUID().String(), head, nil
 }
 
-// acquire takes the lease, closing a dead holder's run first.
-func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.TableID, fill func(int64) (maintenance.RunID, []byte)) (state.Lease, error) {
+// acquire takes the table's lease, closing a dead holder's run first, and the lock of its own run. The lock is taken before the lease can be seen: a
+// lease whose lock is free belongs to a dead process.
+func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.TableID, fill func(int64) (maintenance.RunID, []byte)) (
+	lease state.Lease, lock *flock.Flock, err error,
+) {
+	var lockErr error
+	locked := func(token int64) (maintenance.RunID, []byte) {
+		run, input := fill(token)
+		lock, lockErr = r.lock(run)
+		return run, input
+	}
 	for {
-		lease, err := st.Acquire(ctx, id, r.Now(), state.LeaseTTL, fill)
+		lease, err = st.Acquire(ctx, id, r.Now(), state.LeaseTTL, locked)
+		switch {
+		case err == nil && lockErr == nil:
+			return lease, lock, nil
+		case err == nil:
+			_, err = st.Release(ctx, id, lease.Token)
+			return state.Lease{}, nil, errors.Join(lockErr, err)
+		case lock != nil:
+			r.unlock(lock)
+			lock = nil
+		}
 		if !errors.Is(err, state.ErrLeaseHeld) {
-			return lease, err
+			return state.Lease{}, nil, err
 		}
-		held, found, err := st.Current(ctx, id)
-		if err != nil {
-			return state.Lease{}, err
-		}
-		if !found {
-			continue
-		}
-		lock, err := r.lock(held.RunID)
-		if err != nil {
-			return state.Lease{}, &BusyError{Table: id, RunID: held.RunID}
-		}
-		r.Log.WarnContext(ctx, "close a dead run", "run_id", held.RunID, "table", id.String())
-		err = r.closeRun(ctx, st, held, "the process that executed the run died")
-		r.unlock(lock)
-		if err != nil {
-			return state.Lease{}, fmt.Errorf("close dead run %s: %w", held.RunID, err)
+		if err := r.closeHolder(ctx, st, id); err != nil {
+			return state.Lease{}, nil, err
 		}
 	}
+}
+
+// closeHolder closes the run that holds the table's lease, if its process is dead; else it is a BusyError.
+func (r *Runner) closeHolder(ctx context.Context, st state.Store, id maintenance.TableID) error {
+	held, found, err := st.Current(ctx, id)
+	if err != nil || !found {
+		return err
+	}
+	lock, err := r.lock(held.RunID)
+	if err != nil {
+		return &BusyError{Table: id, RunID: held.RunID}
+	}
+	defer r.unlock(lock)
+	// The lock may have become free because the run ended.
+	if now, found, err := st.Current(ctx, id); err != nil || !found || now.RunID != held.RunID {
+		return err
+	}
+	r.Log.WarnContext(ctx, "close a dead run", "run_id", held.RunID, "table", id.String())
+	if err := r.closeRun(ctx, st, held, "the process that executed the run died"); err != nil {
+		return fmt.Errorf("close dead run %s: %w", held.RunID, err)
+	}
+	return nil
 }
 
 // closeRun does for a dead run what the state machine does after a failure: abandon, then report.

@@ -75,6 +75,9 @@ func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request mainte
 		return maintenance.ReportOutput{}, err
 	}
 	defer r.unlock(lock)
+	if !request.DryRun {
+		r.tidy(ctx, st)
+	}
 	return r.execute(ctx, st, in, lease.Input)
 }
 

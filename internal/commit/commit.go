@@ -25,6 +25,7 @@ import (
 	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/lake/committer"
+	"firn/internal/lake/produce"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -89,6 +90,7 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	if err != nil {
 		return maintenance.CommitOutput{}, err
 	}
+	port.Store = produce.Remember(port.Store, rememberedBytes)
 	s := &session{f: f, in: in, work: work, port: port}
 	var result handoff.CommitResult
 	switch in.Job {
@@ -117,6 +119,9 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	}
 	return out, nil
 }
+
+// rememberedBytes bounds the manifests and lists that are kept for the next attempt.
+const rememberedBytes = 64 << 20
 
 // session is one execution of Handle.
 type session struct {

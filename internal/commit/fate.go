@@ -120,11 +120,9 @@ func pointerText(head *lake.Table) string { return head.Pointer.Version }
 // announced.
 func (s *session) unneeded(landed int) []string {
 	keep := map[string]bool{}
-	if landed >= 0 {
-		for _, f := range s.fates {
-			if f.SnapshotID != s.fates[landed].SnapshotID {
-				continue
-			}
+	for n, f := range s.fates {
+		// Attempts may share manifests: what the landed one lists, or one that may still land, stays.
+		if n == landed || f.end == "" {
 			for _, m := range f.Metadata {
 				keep[m] = true
 			}

@@ -32,6 +32,10 @@ func (s *session) rewrite(ctx context.Context) (handoff.CommitResult, error) {
 	return s.drive(ctx, &rewriter{
 		session: s, b: b, known: &targets{paths: map[produce.File][]string{}},
 		translator: &rebase.Translator{Store: s.port.Store, Work: s.work, Maps: s.f.Work},
+		surveyor:   &produce.Surveyor{Store: s.port.Store},
+		producer: &produce.Producer{
+			Store: s.port.Store, NewUUID: func() (uuid.UUID, error) { return s.f.newUUID() }, Reuse: &produce.Reuse{},
+		},
 	})
 }
 
@@ -41,6 +45,11 @@ type rewriter struct {
 	b          *batch
 	known      *targets
 	translator *rebase.Translator
+	// surveyor and producer remember what earlier attempts of this execution read and wrote. snapshotID is the ID of all of them, so that manifests
+	// can be listed again: a new attempt is made only after all others provably did not land.
+	surveyor   *produce.Surveyor
+	producer   *produce.Producer
+	snapshotID int64
 }
 
 func (r *rewriter) settle(ctx context.Context, head *lake.Table) (standing, int, error) {
@@ -94,8 +103,7 @@ func (r *rewriter) request(ctx context.Context, head *lake.Table) (*request, *ha
 		r.discarded = append(r.discarded, written...)
 		return nil, nil, err
 	}
-	p := &produce.Producer{Store: r.port.Store, NewUUID: func() (uuid.UUID, error) { return r.f.newUUID() }}
-	product, err := p.Snapshot(ctx, attempt)
+	product, err := r.producer.Snapshot(ctx, attempt)
 	written = append(written, product.Written...)
 	if err != nil {
 		r.discarded = append(r.discarded, written...)
@@ -126,7 +134,7 @@ func (r *rewriter) choose(ctx context.Context, head *lake.Table) (landing []*gro
 	verdicts := map[int]*verdict{}
 	if !r.b.allDropped() {
 		var world *verdict
-		if v, world, err = r.look(ctx, r.b, head, r.known); err != nil {
+		if v, world, err = r.look(ctx, head); err != nil {
 			return nil, nil, nil, err
 		}
 		if verdicts, err = r.judge(ctx, v, world); err != nil {
@@ -247,9 +255,9 @@ func once(g *group, replaced, made map[string]bool) *verdict {
 }
 
 // attempt says what the commit does to the head.
-func (s *session) attempt(v *view, landing []*group) (produce.Attempt, error) {
+func (r *rewriter) attempt(v *view, landing []*group) (produce.Attempt, error) {
 	a := produce.Attempt{
-		Table: v.head, Parent: v.parent, Manifests: v.manifests, Now: s.f.Now(), Run: s.in.Run.RunID, Summary: s.summary(),
+		Table: v.head, Parent: v.parent, Manifests: v.manifests, Now: r.f.Now(), Run: r.in.Run.RunID, Summary: r.summary(),
 	}
 	result := produce.Result{
 		Table: v.head, Survey: v.survey, Replaced: map[string]bool{}, NewSequence: v.head.Metadata.LastSequenceNumber() + 1, Targets: v.targets.of,
@@ -267,8 +275,13 @@ func (s *session) attempt(v *view, landing []*group) (produce.Attempt, error) {
 		return a, err
 	}
 	a.Remove = append(a.Remove, dangling...)
-	a.SnapshotID, err = s.f.snapshotID(v.head.Metadata)
-	return a, err
+	if r.snapshotID == 0 || v.head.Metadata.SnapshotByID(r.snapshotID) != nil {
+		if r.snapshotID, err = r.f.snapshotID(v.head.Metadata); err != nil {
+			return a, err
+		}
+	}
+	a.SnapshotID = r.snapshotID
+	return a, nil
 }
 
 func (s *session) summary() map[string]string {

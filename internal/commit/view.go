@@ -34,7 +34,8 @@ type view struct {
 }
 
 // look reads the head as far as the groups need it. The verdict is set when no group can land on it.
-func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *targets) (*view, *verdict, error) {
+func (r *rewriter) look(ctx context.Context, head *lake.Table) (*view, *verdict, error) {
+	b, known := r.b, r.known
 	v := &view{
 		b: b, head: head, targets: known, applying: map[string][]lake.Entry{}, faults: map[string]error{}, live: map[produce.File]bool{},
 		carried: map[int]rebase.Group{}, translated: map[int]rebase.Translation{},
@@ -49,10 +50,10 @@ func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *t
 	if verdict := v.sameWorld(); verdict != nil {
 		return nil, verdict, nil
 	}
-	if v.manifests, err = lake.Manifests(ctx, s.port.Store, v.parent); err != nil {
+	if v.manifests, err = lake.Manifests(ctx, r.port.Store, v.parent); err != nil {
 		return nil, nil, err
 	}
-	if v.deletes, err = lake.BuildDeleteIndex(ctx, s.port.Store, head, v.manifests); err != nil {
+	if v.deletes, err = lake.BuildDeleteIndex(ctx, r.port.Store, head, v.manifests); err != nil {
 		return nil, nil, err
 	}
 	v.ancestry()
@@ -74,7 +75,7 @@ func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *t
 			scoped = append(scoped, v.applying[path]...)
 		}
 	}
-	if err := known.read(ctx, s.port.Store, scoped); err != nil {
+	if err := known.read(ctx, r.port.Store, scoped); err != nil {
 		return nil, nil, err
 	}
 	for _, d := range v.deletes.All() {
@@ -87,7 +88,7 @@ func (s *session) look(ctx context.Context, b *batch, head *lake.Table, known *t
 			question.Targets[path] = true
 		}
 	}
-	v.survey, err = produce.Look(ctx, s.port.Store, head, v.manifests, question)
+	v.survey, err = r.surveyor.Look(ctx, head, v.manifests, question)
 	return v, nil, err
 }
 

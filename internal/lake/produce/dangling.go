@@ -132,8 +132,11 @@ func (r Result) positionDangles(d lake.Entry, gone map[string]bool) bool {
 		return false
 	}
 	for _, path := range paths {
+		if gone[path] {
+			continue
+		}
 		// A path that the survey was not asked for may be live.
-		if !r.Survey.asked[path] || r.Survey.Live[path] && !gone[path] {
+		if !r.Survey.asked[path] || r.Survey.Live[path] {
 			return false
 		}
 	}

@@ -47,15 +47,7 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 	if err != nil {
 		return nil, err
 	}
-	w := &roller{b: b, spec: *spec, schema: schema, content: content, target: b.target}
-	for _, add := range b.additions(content) {
-		if add.SpecID != specID {
-			continue
-		}
-		if err := w.addFile(ctx, add); err != nil {
-			return nil, err
-		}
-	}
+	w := &roller{b: b, spec: *spec, schema: schema, content: content, target: b.target, count: counters{partitions: map[string]bool{}}}
 	var mine []iceberg.ManifestFile
 	for _, m := range touched {
 		if m.ManifestContent() == content && int(m.PartitionSpecID()) == specID {
@@ -64,15 +56,38 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 	}
 	if b.clusters(specID, content) {
 		err := b.cluster(ctx, w, mine)
+		b.count.merge(w.count)
 		return w.out, err
 	}
-	for _, m := range mine {
-		if err := w.copy(ctx, m); err != nil {
-			return nil, err
+	key := b.key(w, mine)
+	if made, ok := b.again(key, mine); ok {
+		return made, nil
+	}
+	before := len(b.written)
+	if err := w.all(ctx, mine); err != nil {
+		return nil, err
+	}
+	b.count.merge(w.count)
+	b.keep(key, unit{made: w.out, written: slices.Clone(b.written[before:]), count: w.count})
+	return w.out, nil
+}
+
+// all writes the added files, then the entries of the touched manifests.
+func (r *roller) all(ctx context.Context, touched []iceberg.ManifestFile) error {
+	for _, add := range r.b.additions(r.content) {
+		if add.SpecID != r.spec.ID() {
+			continue
+		}
+		if err := r.addFile(ctx, add); err != nil {
+			return err
 		}
 	}
-	err = w.roll(ctx)
-	return w.out, err
+	for _, m := range touched {
+		if err := r.copy(ctx, m); err != nil {
+			return err
+		}
+	}
+	return r.roll(ctx)
 }
 
 // roller writes entries of one spec and content into manifests of about the target size.
@@ -83,6 +98,8 @@ type roller struct {
 	content iceberg.ManifestContent
 	// target is the size at which a manifest is closed, in bytes.
 	target int64
+	// count are the figures of what is written.
+	count counters
 
 	buf bytes.Buffer
 	w   *iceberg.ManifestWriter
@@ -104,7 +121,7 @@ func (r *roller) addFile(ctx context.Context, add Addition) error {
 	if err := r.write(ctx, entry, (*iceberg.ManifestWriter).Add); err != nil {
 		return fmt.Errorf("add %s: %w", add.File.FilePath(), err)
 	}
-	return r.b.count.added.file(add.File, r.b.count.partitions, r.spec)
+	return r.count.added.file(add.File, r.count.partitions, r.spec)
 }
 
 // copy writes the live entries of a manifest as EXISTING, those to remove as DELETED.
@@ -119,7 +136,7 @@ func (r *roller) copy(ctx context.Context, m iceberg.ManifestFile) error {
 		if remove[key] {
 			put = (*iceberg.ManifestWriter).Delete
 			delete(remove, key)
-			if err := r.b.count.removed.file(e.File, r.b.count.partitions, r.spec); err != nil {
+			if err := r.count.removed.file(e.File, r.count.partitions, r.spec); err != nil {
 				return err
 			}
 		}

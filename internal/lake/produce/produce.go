@@ -31,12 +31,14 @@ import (
 // ErrMismatch says that a manifest did not hold what the survey of the same head had found in it.
 var ErrMismatch = errors.New("manifest does not match the survey")
 
-// Producer builds snapshots. It is safe for concurrent use.
+// Producer builds snapshots. Without Reuse it is safe for concurrent use.
 type Producer struct {
 	// Store reads the head's manifests and gets the new ones.
 	Store store.ReadWriter
 	// NewUUID makes the unique part of file names: every attempt writes under new names.
 	NewUUID func() (uuid.UUID, error)
+	// Reuse, when set, lets attempts of one commit list the manifests of earlier ones again. The producer then serves that commit only.
+	Reuse *Reuse
 }
 
 // File names one live file of a snapshot: by path, a deletion vector by path and blob offset, since one Puffin file holds vectors of many data

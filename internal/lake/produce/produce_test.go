@@ -199,7 +199,8 @@ func TestDangling(t *testing.T) {
 		{"nothing replaced", find(true), nil},
 		{"another file replaced", find(true, b), nil},
 		{"the target replaced", find(true, a), all},
-		{"the target replaced, but the survey was not asked whether it is live", find(false, a), []string{equal}},
+		{"the target replaced, which needs no question", find(false, a), all},
+		{"another file replaced, and the survey was not asked whether the target is live", find(false, b), nil},
 		{"everything replaced", find(false, a, b), all},
 	} {
 		if !slices.Equal(c.got, c.want) {

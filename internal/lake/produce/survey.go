@@ -45,12 +45,52 @@ type scope struct {
 
 // Look reads the live entries of all data manifests once, without statistics.
 func Look(ctx context.Context, st store.Reader, t *lake.Table, manifests []iceberg.ManifestFile, q Question) (*Survey, error) {
-	s := &Survey{Found: map[string][]lake.Entry{}, Live: map[string]bool{}, asked: q.Targets, lowest: map[scope]int64{}}
+	return (&Surveyor{Store: st}).Look(ctx, t, manifests, q)
+}
+
+// Surveyor makes surveys of one head after the other for the attempts of one commit. It reads a manifest once: a later survey costs only the
+// manifests that are new. It is not safe for concurrent use.
+type Surveyor struct {
+	Store store.Reader
+
+	first *Question
+	known map[listed]*Survey
+}
+
+// listed is a manifest with what its list says of it and its entries inherit.
+type listed struct {
+	path       string
+	sequence   int64
+	firstRowID int64
+}
+
+func listedAs(m iceberg.ManifestFile) listed {
+	l := listed{path: m.FilePath(), sequence: m.SequenceNum(), firstRowID: -1}
+	if id := m.FirstRowID(); id != nil {
+		l.firstRowID = *id
+	}
+	return l
+}
+
+// Look surveys a head. The paths of the question must be the first survey's; its targets may be others, but only the first survey's are answered.
+func (s *Surveyor) Look(ctx context.Context, t *lake.Table, manifests []iceberg.ManifestFile, q Question) (*Survey, error) {
+	if s.first == nil {
+		s.first = &q
+	}
+	out := &Survey{Found: map[string][]lake.Entry{}, Live: map[string]bool{}, asked: s.first.Targets, lowest: map[scope]int64{}}
+	known := map[listed]*Survey{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(manifestReaders)
 	for _, m := range manifests {
 		if m.ManifestContent() != iceberg.ManifestContentData {
+			continue
+		}
+		if part := s.known[listedAs(m)]; part != nil {
+			mu.Lock()
+			known[listedAs(m)] = part
+			out.merge(part)
+			mu.Unlock()
 			continue
 		}
 		spec := t.Metadata.PartitionSpecByID(int(m.PartitionSpecID()))
@@ -59,16 +99,21 @@ func Look(ctx context.Context, st store.Reader, t *lake.Table, manifests []icebe
 		}
 		group.Go(func() error {
 			part := &Survey{Found: map[string][]lake.Entry{}, Live: map[string]bool{}, lowest: map[scope]int64{}}
-			if err := part.read(ctx, st, m, *spec, q); err != nil {
+			if err := part.read(ctx, s.Store, m, *spec, *s.first); err != nil {
 				return fmt.Errorf("survey the head: %w", err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			s.merge(part)
+			known[listedAs(m)] = part
+			out.merge(part)
 			return nil
 		})
 	}
-	return s, group.Wait()
+	err := group.Wait()
+	if err == nil {
+		s.known = known // what is listed no more is forgotten
+	}
+	return out, err
 }
 
 func (s *Survey) read(ctx context.Context, st store.Reader, m iceberg.ManifestFile, spec iceberg.PartitionSpec, q Question) error {

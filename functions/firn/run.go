@@ -37,7 +37,7 @@ func (c *runCommand) Run(a *app) error {
 			return a.printRun(maintenance.ReportOutput{Outcome: maintenance.NothingToDo, Reason: "no job is due"}, c.JSON)
 		}
 	}
-	request := maintenance.Request{DryRun: c.DryRun, Trigger: "run"}
+	request := maintenance.Request{DryRun: c.DryRun, Due: c.Due, Trigger: "run"}
 	for _, job := range jobs {
 		r := look.policy.Request(job)
 		if slices.Contains(c.Job, string(job)) {
@@ -96,6 +96,7 @@ func (c *runCommand) due(a *app, l look, jobs []maintenance.Job) ([]maintenance.
 type registerCommand struct {
 	Table            string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
 	MetadataLocation string `required:"" help:"Location of the metadata file." placeholder:"URI"`
+	JSON             bool   `name:"json" help:"Print one JSON object."`
 }
 
 // Run registers the table after reading its metadata once, so that a broken file never becomes a table.
@@ -106,6 +107,9 @@ func (c *registerCommand) Run(a *app) error {
 	}
 	if err := a.register(id, c.MetadataLocation); err != nil {
 		return err
+	}
+	if c.JSON {
+		return a.printJSON(map[string]any{"table": id.String(), "metadata_location": c.MetadataLocation, "outcome": maintenance.Committed})
 	}
 	_, err = fmt.Fprintf(a.stdout, "registered %s at %s\n", id, c.MetadataLocation)
 	return err

@@ -41,7 +41,8 @@ type DueInput struct {
 	Partitions []PartitionFacts
 	// Commits counts commits of other writers since the last run; commits of ours are never counted.
 	Commits int64
-	// Snapshots and SmallManifests are counts of the head, DanglingDeleteFiles of the last full scan.
+	// Snapshots and SmallManifests are counts of the head. DanglingDeleteFiles are position delete files and vectors that apply to no data file, where a
+	// full scan counted them.
 	Snapshots           int64
 	SmallManifests      int64
 	DanglingDeleteFiles int64

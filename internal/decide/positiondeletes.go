@@ -19,7 +19,8 @@ type PositionDelete struct {
 	PackingKey string
 	// Vector says that it is a deletion vector.
 	Vector bool
-	// Target is the one data file that it names, "" when it may name several. Dangling says that Target is not live.
+	// Target is the one data file that it names, "" when it may name several. Dangling says that it applies to no live data file: Target is not
+	// live, or every data file of its partition is newer.
 	Target   string
 	Dangling bool
 }
@@ -32,7 +33,7 @@ type PositionDeletesOptions struct {
 	Vectors bool
 	// FileScoped says that outputs name one data file each (write.delete.granularity=file).
 	FileScoped bool
-	// TakeDangling selects files that name a dead data file even where the sizes ask for nothing: set for automatic runs, which are due by them.
+	// TakeDangling selects files that dangle even where the sizes ask for nothing: set for runs of what is due, which may be due by them.
 	TakeDangling bool
 }
 

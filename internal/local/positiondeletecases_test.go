@@ -181,3 +181,41 @@ func TestPositionDeletesA73OtherPartition(t *testing.T) {
 		t.Errorf("%+v, %v", job, live)
 	}
 }
+
+// TestRunsOfWhatIsDueDropWhatDangles: one delete file that applies to nothing makes the job due, so that a run of what is due takes it away; a call
+// selects by size alone, as Spark does.
+func TestRunsOfWhatIsDueDropWhatDangles(t *testing.T) {
+	t.Parallel()
+	for _, version := range []int{2, 3} {
+		w := icebergtest.NewWorld(t)
+		tbl := w.NewTable("db.t")
+		files := append(tbl.Commit(icebergtest.Append(rows(0, 10)...)).DataFiles, tbl.Commit(icebergtest.Append(rows(10, 10)...)).DataFiles...)
+		tbl.Commit(icebergtest.DeletePositions(files[0], 1), icebergtest.DeletePositions(files[1], 2))
+		tbl.Commit(icebergtest.DeletePositionsTogether(icebergtest.Position{Path: files[1], Pos: 3}))
+		tbl.Commit(icebergtest.Remove(files[0]))
+		if version == 3 {
+			tbl.Upgrade(3)
+		}
+		want := tbl.Rows()
+		memory := w.Store.(*store.Memory)
+		r := host(t, w.Catalog, memory, w.Clock.Now)
+		request := maintenance.JobRequest{Job: rewritePositionDeletes}
+		if job := call(t, r, tbl.ID, request); job.Outcome != maintenance.NothingToDo {
+			t.Errorf("call: %+v", job)
+		}
+		report, err := r.Run(context.Background(), tbl.ID, maintenance.Request{Jobs: []maintenance.JobRequest{request}, Automatic: true, Trigger: "event"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := report.Jobs[0]
+		if job.Outcome != maintenance.Committed || job.Columns["rewritten_delete_files_count"] != 1 || job.Columns["added_delete_files_count"] != 0 {
+			t.Errorf("run: %+v", job)
+		}
+		if _, deletes := liveEntries(t, memory, tbl.State()); len(deletes) != 2 {
+			t.Errorf("%v", deletes)
+		}
+		if diff := cmp.Diff(want, tbl.Rows()); diff != "" {
+			t.Errorf("rows changed:\n%s", diff)
+		}
+	}
+}

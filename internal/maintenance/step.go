@@ -45,7 +45,7 @@ type ExpiryGuards struct {
 type Request struct {
 	// Jobs are the jobs to run, in chain order. Empty means: whatever the policy says is due.
 	Jobs []JobRequest `json:"jobs,omitempty"`
-	// Due limits Jobs to those that are due.
+	// Due says that Jobs are those that were due.
 	Due bool `json:"due,omitempty"`
 	// DryRun plans and reports without changing anything.
 	DryRun bool `json:"dry_run,omitempty"`

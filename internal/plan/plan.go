@@ -86,7 +86,7 @@ func (f *Function) index(ctx context.Context, work *handoff.Work, in maintenance
 	}
 	p := &planner{
 		Function: f, work: work, run: in.Run, request: request, dryRun: in.Request.DryRun || request.Args["dry_run"] == "true",
-		automatic: in.Request.Automatic, attempt: f.deps.NewAttempt(), now: f.deps.Now(),
+		automatic: in.Request.Automatic, due: in.Request.Due, attempt: f.deps.NewAttempt(), now: f.deps.Now(),
 	}
 	if index, err = p.plan(ctx); err != nil {
 		return handoff.Index{}, fmt.Errorf("plan %s of %s: %w", request.Job, in.Run.Table, err)
@@ -159,8 +159,10 @@ type planner struct {
 	request   maintenance.JobRequest
 	dryRun    bool
 	automatic bool
-	attempt   string
-	now       time.Time
+	// due says that the run is of what was due, whoever asked.
+	due     bool
+	attempt string
+	now     time.Time
 
 	table  *lake.Table
 	reader store.Reader

@@ -222,7 +222,7 @@ func TestRefusalsAndNothingToDo(t *testing.T) {
 		"unknown column":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
 		"unknown branch":            {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"branch": "dev"}}, nil, maintenance.Refused, "dev"},
 		"sort by unknown column":    {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"sort_order": "nosuch"}}, nil, maintenance.Refused, "cannot find field nosuch"},
-		"no position deletes":       {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.NothingToDo, "none of 0"},
+		"no position deletes":       {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles}, nil, maintenance.NothingToDo, "none of 1 position delete files"},
 		"where of position deletes": {maintenance.JobRequest{Job: maintenance.RewritePositionDeleteFiles, Args: map[string]string{"where": "nosuch = 1"}}, nil, maintenance.Refused, "nosuch"},
 		"few files":                 {maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Args: map[string]string{"where": "g = 'a'"}}, nil, maintenance.NothingToDo, "none of 4"},
 		"retain nothing":            {maintenance.JobRequest{Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "0"}}, nil, maintenance.Refused, "retain_last"},

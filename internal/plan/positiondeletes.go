@@ -36,7 +36,7 @@ func (p *planner) rewritePositionDeleteFiles(ctx context.Context, index *handoff
 	if err != nil {
 		return err
 	}
-	opts.RequireGain, opts.TakeDangling = p.automatic, p.automatic
+	opts.RequireGain, opts.TakeDangling = p.automatic, p.automatic || p.due
 	snap, err := p.snapshotOf("")
 	if err != nil {
 		return err
@@ -137,23 +137,42 @@ func (p *planner) readDeletes(ctx context.Context, scan *deleteScan) error {
 			}
 		}
 	}
-	if len(named) == 0 {
+	return p.findTargets(ctx, scan, named)
+}
+
+// home is where a data file is.
+type home struct {
+	deleteScope
+	sequence int64
+}
+
+// findTargets looks which deletes apply to nothing, and which name a data file of another partition.
+func (p *planner) findTargets(ctx context.Context, scan *deleteScan, named map[string]bool) error {
+	if len(scan.files) == 0 {
 		return nil
 	}
-	home := map[string]deleteScope{}
-	err = p.dataFiles(ctx, scan, func(e lake.Entry, at deleteScope) {
+	homes, oldest := map[string]home{}, map[deleteScope]int64{}
+	err := p.dataFiles(ctx, scan, func(e lake.Entry, at deleteScope) {
 		if path := lake.SameFile(e.File.FilePath()); named[path] {
-			home[path] = at
+			homes[path] = home{at, e.DataSequence}
+		}
+		if before, seen := oldest[at]; !seen || e.DataSequence < before {
+			oldest[at] = e.DataSequence
 		}
 	})
 	for i := range scan.files {
 		f := &scan.files[i]
-		at, live := home[f.Target]
-		f.Dangling = f.Target != "" && !live
-		if own := (deleteScope{f.SpecID, f.Partition}); live && at != own {
-			f.Unsupported = fmt.Sprintf("it names %s, which is in partition %q of spec %d, and is itself in partition %q of spec %d", f.Target, at.partition,
-				at.spec, own.partition, own.spec)
+		own := deleteScope{f.SpecID, f.Partition}
+		sequence, live := oldest[own]
+		if f.Target != "" {
+			var at home
+			at, live = homes[f.Target]
+			if sequence = at.sequence; live && at.deleteScope != own {
+				f.Unsupported = fmt.Sprintf("it names %s, which is in partition %q of spec %d, and is itself in partition %q of spec %d", f.Target,
+					at.partition, at.spec, own.partition, own.spec)
+			}
 		}
+		f.Dangling = !live || sequence > f.DataSequence
 	}
 	return err
 }

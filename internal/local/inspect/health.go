@@ -151,7 +151,7 @@ func (v *View) age(ms int64) string {
 func (v *View) dueInput(s survey, m Manifests, past History) decide.DueInput {
 	in := decide.DueInput{
 		NowMS: v.now.UnixMilli(), Commits: v.foreignCommits(past), Snapshots: int64(len(v.Table.Metadata.Snapshots())), SmallManifests: m.Small,
-		DanglingDeleteFiles: s.deletes.Dangling, RunsToday: past.RunsToday, Jobs: past.Jobs,
+		DanglingDeleteFiles: s.deletes.DanglingPositions, RunsToday: past.RunsToday, Jobs: past.Jobs,
 	}
 	for _, p := range s.partitions {
 		in.Partitions = append(in.Partitions, decide.PartitionFacts{

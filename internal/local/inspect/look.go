@@ -130,8 +130,9 @@ type Deletes struct {
 	Vectors   int64 `json:"deletion_vectors"`
 	Bytes     int64 `json:"bytes"`
 	Positions int64 `json:"deleted_positions"`
-	// Dangling counts those that apply to no live data file.
-	Dangling int64 `json:"dangling"`
+	// Dangling counts those that apply to no live data file, DanglingPositions the position delete files and vectors among them.
+	Dangling          int64 `json:"dangling"`
+	DanglingPositions int64 `json:"dangling_position_deletes"`
 }
 
 // survey is one pass over the live entries.
@@ -150,7 +151,7 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 		return s, err
 	}
 	byKey := map[string]*Partition{}
-	used := map[string]bool{}
+	used, positions := map[string]bool{}, int64(0)
 	for _, e := range index.All() {
 		v.countDelete(&s, v.home(byKey, e), e)
 	}
@@ -171,7 +172,12 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 				s.files.WithDeletes++
 			}
 			for _, d := range applying {
-				used[deleteKey(d)] = true
+				if key := deleteKey(d); !used[key] {
+					used[key] = true
+					if d.File.ContentType() == iceberg.EntryContentPosDeletes {
+						positions++
+					}
+				}
 			}
 		}
 	}
@@ -179,6 +185,7 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 		s.files.Average = s.files.DataBytes / s.files.DataFiles
 	}
 	s.deletes.Dangling = int64(index.Len() - len(used))
+	s.deletes.DanglingPositions = s.deletes.Position + s.deletes.Vectors - positions
 	for _, p := range byKey {
 		s.partitions = append(s.partitions, *p)
 	}

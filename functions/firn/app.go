@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"firn/internal/edge"
 	"firn/internal/local"
 	"firn/internal/maintenance"
+	"firn/internal/state"
 	"firn/internal/telemetry"
 )
 
@@ -141,14 +143,23 @@ func (a *app) stateDir() (string, error) {
 		}
 		dir = filepath.Join(env["HOME"], ".local", "state", "firn")
 	}
-	dir, err := filepath.Abs(dir)
+	return filepath.Abs(dir)
+}
+
+// history is what is known of earlier runs, for commands that only look: they work where nothing can be written.
+func (a *app) history() state.History {
+	none := state.New(state.NewMemory())
+	if path := a.clients.Settings().StateLocation; path != "memory:" {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return none
+		}
+	}
+	st, err := a.clients.State(a.ctx)
 	if err != nil {
-		return "", err
+		a.logger().Warn("earlier runs are not looked at", "error", err.Error())
+		return none
 	}
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return "", fmt.Errorf("make state folder: %w", err)
-	}
-	return dir, nil
+	return st
 }
 
 // open returns the clients, opened once.
@@ -222,6 +233,9 @@ func (a *app) runner() (*local.Runner, error) {
 	dir, err := a.stateDir()
 	if err != nil {
 		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, fmt.Errorf("make state folder: %w", err)
 	}
 	return local.NewRunner(a.ctx, clients, local.Options{LockDir: filepath.Join(dir, "locks"), Now: a.now, Log: a.logger(), Observe: a.progress()})
 }

@@ -208,8 +208,15 @@ func TestBadInput(t *testing.T) {
 			if withJSON.code != c.code {
 				t.Errorf("with --json: exit %d, want %d", withJSON.code, c.code)
 			}
-			if object := b.object(withJSON); object["reason"] == nil || object["outcome"] == nil {
+			// A fault of the command line has no outcome: nothing was asked of a table.
+			object := b.object(withJSON)
+			if usage := c.code == exitUsage; object["reason"] == nil || (object["outcome"] == nil) != usage || (object["error"] == "usage") != usage {
 				t.Errorf("object %v", object)
+			}
+			for _, part := range c.says {
+				if reason, _ := object["reason"].(string); !strings.Contains(reason, part) {
+					t.Errorf("the reason %q does not say %q", reason, part)
+				}
 			}
 			if after := b.objects(ref); !slices.Equal(before, after) {
 				t.Errorf("objects before %q\nafter %q", before, after)

@@ -54,6 +54,9 @@ func (a *app) fail(err error) int {
 	fmt.Fprintln(a.stderr, "firn:", text)
 	if a.json && !a.printed {
 		object := map[string]any{"outcome": outcomeWord(code), "reason": text}
+		if code == exitUsage {
+			object = map[string]any{"error": "usage", "reason": text} // nothing was asked of a table, so there is no outcome
+		}
 		if err := a.printJSON(object); err != nil {
 			fmt.Fprintln(a.stderr, "firn:", err)
 		}
@@ -110,7 +113,7 @@ func outcomeStatus(o maintenance.Outcome) int {
 // outcomeWord is the outcome that an exit status stands for, for commands that end before a run has one.
 func outcomeWord(code int) maintenance.Outcome {
 	switch code {
-	case exitUsage, exitRefused:
+	case exitRefused:
 		return maintenance.Refused
 	case exitConflict:
 		return maintenance.Conflict

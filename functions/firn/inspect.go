@@ -74,11 +74,7 @@ func (a *app) look(name string) (look, error) {
 	if out.policy, err = effective(a.clients, t); err != nil {
 		return look{}, err
 	}
-	st, err := a.clients.State(a.ctx)
-	if err != nil {
-		return look{}, err
-	}
-	if out.past, err = inspect.Past(a.ctx, st, id, a.now()); err != nil {
+	if out.past, err = inspect.Past(a.ctx, a.history(), id, a.now()); err != nil {
 		return look{}, err
 	}
 	out.view, err = inspect.Look(a.ctx, l.Store, t, a.now())

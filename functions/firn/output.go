@@ -129,15 +129,25 @@ func (a *app) printJSON(v any) error {
 
 // printRun prints all jobs of a run.
 func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
+	reason := report.Reason
+	for _, j := range report.Jobs {
+		if reason == "" && j.Outcome == report.Outcome {
+			reason = j.Reason // of the first job that made the run's outcome
+		}
+	}
 	if asJSON {
 		jobs := make([]map[string]any, 0, len(report.Jobs))
 		for _, j := range report.Jobs {
 			jobs = append(jobs, callObject(j, report))
 		}
-		return a.printJSON(map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "reason": report.Reason, "jobs": jobs})
+		object := map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "jobs": jobs}
+		if reason != "" {
+			object["reason"] = reason
+		}
+		return a.printJSON(object)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintf(w, "run\t%s\t%s\t%s\n", report.Run.RunID, report.Outcome, report.Reason)
+	fmt.Fprintf(w, "run\t%s\t%s\t%s\n", report.Run.RunID, report.Outcome, reason)
 	for _, j := range report.Jobs {
 		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, j.Reason)
 		for _, name := range slices.Sorted(maps.Keys(j.Columns)) {

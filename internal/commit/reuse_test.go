@@ -9,6 +9,7 @@ import (
 
 	"firn/internal/handoff"
 	"firn/internal/icebergtest"
+	"firn/internal/lake"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -116,4 +117,68 @@ func TestReuseStopsAtADifference(t *testing.T) {
 		t.Fatalf("%+v, groups %v, %d snapshots, rows %q: want group 1 and %q", out, r.Groups, x.ours(), x.rows(), rows)
 	}
 	x.recount()
+}
+
+// TestNothingIsLeft: after lost races, carried deletes, a dropped group and the run's last sweep, every object that the run wrote under the table is
+// reachable.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	for _, version := range []int{2, 3} {
+		x := &rebaseWorld{fixture: newFixture(t, icebergtest.Version(version))}
+		x.paths = x.small(5)
+		x.pin(true, x.paths[:2], x.paths[2:4])
+		x.compact()
+		del := func(path string, pos int64) {
+			if version == 3 {
+				x.commits(icebergtest.DeleteVector(path, pos))
+			} else {
+				x.commits(icebergtest.DeletePositions(path, pos))
+			}
+		}
+		del(x.paths[0], 0)
+		var rows []string
+		out := x.handle(func(call int) error {
+			switch call {
+			case 1:
+				del(x.paths[0], 1)
+			case 2:
+				x.commits(icebergtest.Remove(x.paths[3]))
+			case 3:
+				del(x.paths[1], 2)
+				rows = x.rows()
+			}
+			return nil
+		})
+		if r := x.result(); out.Outcome != maintenance.Committed || len(r.Dropped) != 1 || r.Rebased.Positions != 3 {
+			t.Fatalf("v%d: %+v, %+v", version, out, r)
+		}
+		x.sweepRun(x.world.Catalog)
+		x.whole(x.world.Catalog, rows)
+		reachable := map[string]bool{}
+		for _, s := range x.table.State().Metadata.Snapshots() {
+			reachable[s.ManifestList] = true
+			manifests, err := lake.Manifests(context.Background(), x.world.Store, &s)
+			x.check(err)
+			for _, m := range manifests {
+				reachable[m.FilePath()] = true
+			}
+			for _, e := range x.entryList(s.SnapshotID) {
+				reachable[e.File.FilePath()] = true
+			}
+		}
+		written := 0
+		for info, err := range x.world.Store.List(context.Background(), x.table.State().Metadata.Location(), store.ListOptions{}) {
+			x.check(err)
+			if !strings.Contains(info.Location, string(x.run.RunID)) {
+				continue
+			}
+			written++
+			if !reachable[info.Location] {
+				t.Errorf("v%d: %s is left", version, info.Location)
+			}
+		}
+		if written < 4 { // an output, a delete file, two manifests or more, a list
+			t.Errorf("v%d: %d objects of the run", version, written)
+		}
+	}
 }

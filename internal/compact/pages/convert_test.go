@@ -71,7 +71,7 @@ func evolutions() map[string]evolution {
 			defaults: map[int]string{3: `"a-3"`, 4: "7", 5: "true", 6: "-0.5", 7: `"-1.25"`},
 		},
 		"dropped, renamed, reordered": {
-			raw: true,
+			raw:   true,
 			table: []iceberg.NestedField{opt(2, "text", p.String), opt(4, "x", p.Int32), req(1, "id", p.Int64)},
 			files: [][]iceberg.NestedField{with(opt(3, "gone", p.String), opt(4, "old", p.Int32)), with(opt(4, "x", p.Int32))},
 		},

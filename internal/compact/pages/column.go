@@ -103,7 +103,7 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 	seen := !c.passed && !c.anyConverted(sources)
 	for i := range sources {
 		left := &sources[i].left[c.leaf.Index]
-		left.min, left.max = done.Min, done.Max
+		left.min, left.max = done.Lower, done.Upper
 		if seen {
 			left.nans = 0
 		}

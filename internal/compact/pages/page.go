@@ -158,7 +158,7 @@ func (c *columnWriter) page(src *source, p *physical.Page) error {
 	if err := c.hashPage(p); err != nil {
 		return err
 	}
-	return c.pass(src, c.raw(src, p))
+	return c.pass(src, p)
 }
 
 // countRows finds the number of rows that begin in a page: what the page says, the offset index, or its repetition levels.
@@ -257,12 +257,14 @@ func (c *columnWriter) append(v *physical.Vector, hashes []uint64) error {
 	return c.writer.Append(v)
 }
 
-// raw is a page as it is, with its statistics.
-func (c *columnWriter) raw(src *source, p *physical.Page) physical.Raw {
+// raw is a page as it is, with its statistics. Its nulls are counted when nothing else tells them.
+func (c *columnWriter) raw(src *source, p *physical.Page) (physical.Raw, error) {
 	b := src.pageBounds(p)
 	src.values += p.Values()
-	if c.column.MaxDef == 0 {
-		p.Present = int(p.Values())
+	if c.column.MaxDef == 0 || (b.Nulls < 0 && src.chunk.nulls < 0) {
+		if err := c.tools.reader.CountPresent(p); err != nil {
+			return physical.Raw{}, err
+		}
 	}
 	if p.Present >= 0 {
 		b.Nulls = p.Values() - int64(p.Present)
@@ -271,16 +273,32 @@ func (c *columnWriter) raw(src *source, p *physical.Page) physical.Raw {
 		src.uncounted = true
 	}
 	src.passed = src.passed || p.Present != 0
-	return physical.Raw{Page: p.Page, Header: p.Header, Body: p.Body, Rows: p.Rows, Aligned: p.Aligned, Bounds: b}
+	return physical.Raw{Page: p.Page, Header: p.Header, Body: p.Body, Rows: p.Rows, Aligned: p.Aligned, Bounds: b}, nil
 }
 
 // pass writes a page as it is.
-func (c *columnWriter) pass(_ *source, p physical.Raw) error {
+func (c *columnWriter) pass(src *source, p *physical.Page) error {
 	if err := c.release(); err != nil {
 		return err
 	}
+	raw, err := c.raw(src, p)
+	if err != nil {
+		return err
+	}
 	c.proof[c.leaf.Index].in += xxh3.Hash(p.Body)
-	return c.writer.Copy(p)
+	return c.writer.Copy(raw)
+}
+
+// recode writes a page with the same levels and other values, or packed with another codec.
+func (c *columnWriter) recode(src *source, p *physical.Page, e footer.Encoding, values []byte) error {
+	if err := c.release(); err != nil {
+		return err
+	}
+	raw, err := c.raw(src, p)
+	if err != nil {
+		return err
+	}
+	return c.writer.Recode(raw, e, p.Levels(), values)
 }
 
 // remap writes a page with the indices of the merged dictionary, and decodes them again for the proof.
@@ -296,7 +314,7 @@ func (c *columnWriter) remap(src *source, p *physical.Page) error {
 		return err
 	}
 	if src.identity { // The bytes are the same, and so are the entries: see openDictionary.
-		return c.pass(src, c.raw(src, p))
+		return c.pass(src, p)
 	}
 	table, err := c.writer.Table(t.reader.Dictionary())
 	if err != nil {
@@ -313,13 +331,10 @@ func (c *columnWriter) remap(src *source, p *physical.Page) error {
 	if err != nil {
 		return err
 	}
-	if err := c.release(); err != nil {
-		return err
-	}
 	proof := &c.proof[c.leaf.Index]
 	proof.in += sum
 	proof.out += again
-	return c.writer.Recode(c.raw(src, p), footer.RLEDictionary, p.Levels(), t.made)
+	return c.recode(src, p, footer.RLEDictionary, t.made)
 }
 
 // recompress writes a page with another codec.
@@ -327,16 +342,12 @@ func (c *columnWriter) recompress(src *source, p *physical.Page) error {
 	if err := c.tools.reader.Split(p); err != nil {
 		return err
 	}
-	if err := c.release(); err != nil {
-		return err
-	}
 	if err := c.hashPage(p); err != nil {
 		return err
 	}
-	sum := xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
 	t := &c.proof[c.leaf.Index]
-	t.in += sum
-	err := c.writer.Recode(c.raw(src, p), p.Encoding(), p.Levels(), p.Content())
+	t.in += xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
+	err := c.recode(src, p, p.Encoding(), p.Content())
 	t.out += xxh3.Hash(p.Levels()) + 3*xxh3.Hash(p.Content())
 	return err
 }
@@ -356,7 +367,10 @@ func (c *columnWriter) setAside(src *source, p *physical.Page) error {
 	if err := c.hashPage(p); err != nil {
 		return err
 	}
-	raw := c.raw(src, p)
+	raw, err := c.raw(src, p)
+	if err != nil {
+		return err
+	}
 	c.tools.aside = append(append(c.tools.aside[:0], p.Header...), p.Body...)
 	h, body, err := physical.SplitPage(c.tools.aside)
 	if err != nil {

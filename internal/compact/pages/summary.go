@@ -108,7 +108,7 @@ func (e *entry) bounds(leaf *layout.Leaf, sources []rowGroupOf) (lower, upper *c
 			merged.Merge(c.min, c.max)
 		}
 	}
-	low, high, _ := merged.Result()
+	low, high, _ := merged.Exact()
 	if lower, upper = value(leaf, low), value(leaf, high); lower == nil || upper == nil {
 		return e.lower, e.upper
 	}

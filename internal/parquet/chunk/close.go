@@ -14,8 +14,9 @@ type Chunk struct {
 	Rows, Values, Nulls int64
 	// SizeBytes is the length in the file, RawBytes that before compression, both with page headers.
 	SizeBytes, RawBytes int64
-	// Min and Max bound all values in the form of statistics; nil when unknown.
-	Min, Max []byte
+	// Min and Max bound all values in the form of statistics; nil when unknown. Lower and Upper are the same but for zeros, which footers widen to -0
+	// and +0.
+	Min, Max, Lower, Upper []byte
 	// NaNs counts those among the values that were encoded from vectors.
 	NaNs int64
 	// Sum is that of the vectors as they were written, read again from the encoded pages: see Vector.Sum. Copied adds up the hashes of the bodies of
@@ -39,6 +40,8 @@ func (w *Writer) Close() (Chunk, error) {
 	}
 	if lower, upper, ok := w.limits.Result(); ok {
 		c.Min, c.Max = append([]byte{}, lower...), append([]byte{}, upper...)
+		lower, upper, _ = w.limits.Exact()
+		c.Lower, c.Upper = append([]byte{}, lower...), append([]byte{}, upper...)
 	}
 	if s := w.columnIndex(); s != nil {
 		c.ColumnIndex = footer.Append(nil, s)

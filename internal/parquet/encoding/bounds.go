@@ -66,12 +66,6 @@ func (b *Bounds) NaNs() int64 { return b.nans }
 // Result returns the bounds in the form of statistics: PLAIN without a length. It returns false when nothing is known or there was no value but
 // NaN. The slices stay valid until the bounds change.
 func (b *Bounds) Result() (lower, upper []byte, ok bool) {
-	if b.lost || !b.any {
-		return nil, nil, false
-	}
-	if b.order == BigDecimal || b.order == Bytewise {
-		return b.min, b.max, true
-	}
 	low, high := b.low, b.high
 	if b.order == Floating {
 		zero := uint64(1) << (8*b.width - 1) // the key of +0; that of -0 is one less
@@ -81,6 +75,19 @@ func (b *Bounds) Result() (lower, upper []byte, ok bool) {
 		if high == zero-1 {
 			high++
 		}
+	}
+	return b.result(low, high)
+}
+
+// Exact is Result with zeros as they came in.
+func (b *Bounds) Exact() (lower, upper []byte, ok bool) { return b.result(b.low, b.high) }
+
+func (b *Bounds) result(low, high uint64) (lower, upper []byte, ok bool) {
+	switch {
+	case b.lost || !b.any:
+		return nil, nil, false
+	case b.order == BigDecimal || b.order == Bytewise:
+		return b.min, b.max, true
 	}
 	b.min, b.max = b.unkey(b.min[:0], low), b.unkey(b.max[:0], high)
 	return b.min, b.max, true
@@ -116,12 +123,14 @@ func (b *Bounds) Merge(lower, upper []byte) {
 
 // Take merges the bounds that another one of the same order and width gathered.
 func (b *Bounds) Take(other *Bounds) {
-	lower, upper, ok := other.Result()
 	switch {
-	case ok:
-		b.Merge(lower, upper)
 	case other.lost:
 		b.lost = true
+	case !other.any:
+	case b.order == BigDecimal || b.order == Bytewise:
+		b.fold(other.min, other.max)
+	default:
+		b.foldKeys(other.low, other.high)
 	}
 }
 

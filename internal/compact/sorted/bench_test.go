@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,50 +54,88 @@ func events(l *layout.Layout, rng *rand.Rand, rows int) []column.Batch {
 	return out
 }
 
-// BenchmarkSort sorts files of about 4 MB on the local disk and reports input megabytes a second of processor time, of the whole process, and its
-// largest size in memory. FIRN_BENCH_FILES sets their number (16).
-func BenchmarkSort(b *testing.B) {
-	sc := iceberg.NewSchema(
+// lines makes rows like those of TPC-H's lineitem: numbers, decimals and dates of few values, flags, a short comment.
+func lines(l *layout.Layout, rng *rand.Rand, rows int) []column.Batch {
+	words := strings.Fields("furiously carefully quickly blithely final special pending regular express ironic deposits requests accounts packages")
+	out := make([]column.Batch, len(l.Leaves))
+	for i, leaf := range l.Leaves {
+		b := &out[i]
+		b.Rows, b.Levels = rows, rows
+		few := map[string]int{"quantity": 50, "discount": 11, "tax": 9, "line": 7}[leaf.Path]
+		if few == 0 {
+			few = 200_000
+		}
+		for range rows {
+			b.Def = append(b.Def, 1)
+			switch {
+			case leaf.Kind == layout.Int32 && leaf.Path == "line":
+				b.Int32 = append(b.Int32, rng.Int32N(7))
+			case leaf.Kind == layout.Int32:
+				b.Int32 = append(b.Int32, 9000+rng.Int32N(2500))
+			case leaf.Kind == layout.Int64:
+				b.Int64 = append(b.Int64, int64(rng.IntN(few)))
+			case leaf.Path == "comment":
+				text := ""
+				for len(text) < 10+rng.IntN(30) {
+					text += words[rng.IntN(len(words))] + " "
+				}
+				b.Bytes = append(b.Bytes, parquet.ByteArray(text))
+			default:
+				b.Bytes = append(b.Bytes, parquet.ByteArray(words[rng.IntN(4)]))
+			}
+		}
+	}
+	return out
+}
+
+func lineSchema() *iceberg.Schema {
+	var fields []iceberg.NestedField
+	add := func(t iceberg.Type, names ...string) {
+		for _, n := range names {
+			fields = append(fields, field(len(fields)+1, n, t))
+		}
+	}
+	add(types.Int64, "order", "part", "supplier")
+	add(types.Int32, "line")
+	add(iceberg.DecimalTypeOf(15, 2), "quantity", "price", "discount", "tax")
+	add(types.String, "flag", "status")
+	add(types.Date, "shipped", "committed", "received")
+	add(types.String, "instruct", "mode", "comment")
+	return iceberg.NewSchema(0, fields...)
+}
+
+func eventSchema() *iceberg.Schema {
+	return iceberg.NewSchema(
 		0, iceberg.NestedField{ID: 1, Name: "id", Type: types.Int64, Required: true}, field(2, "ts", types.TimestampTz), field(3, "k", types.Int32),
 		field(4, "score", types.Float64), field(5, "country", types.String), field(6, "payload", types.String),
 	)
-	w := newWorld(b, sc, map[string]string{})
-	files := 16
-	if n := os.Getenv("FIRN_BENCH_FILES"); n != "" {
-		_, err := fmt.Sscan(n, &files)
-		must(b, err)
-	}
-	dir, st, rng := b.TempDir(), store.NewLocal(), rand.New(rand.NewPCG(1, 2))
-	w.job.Location, w.job.Permutation = dir, ""
-	for n := range files {
-		const rows = 55_000
-		w.job.Inputs = nil
-		w.addQuietly(b, events(w.layout, rng, rows))
-		data, err := w.store.Get(context.Background(), "mem://t/data/in-0.parquet")
-		must(b, err)
-		at := store.Join(dir, fmt.Sprint("in-", n))
-		must(b, st.Put(context.Background(), at, data, store.WriteOptions{}))
-	}
-	w.job.Inputs = nil
-	for n := range files {
-		at := store.Join(dir, fmt.Sprint("in-", n))
-		info, err := st.Head(context.Background(), at)
-		must(b, err)
-		f, err := iceberg.NewDataFileBuilder(w.job.Spec, iceberg.EntryContentData, at, iceberg.ParquetFile, nil, nil, nil, 55_000, info.SizeBytes)
-		must(b, err)
-		w.job.Inputs = append(w.job.Inputs, engine.Input{DataFile: f.Build()})
-	}
-	for name, o := range map[string]*maintenance.Ordering{
-		"long": by(1), "text": by(6),
-		"zorder": {Curve: maintenance.ZOrder, Fields: []maintenance.OrderingField{{SourceID: 2}, {SourceID: 3}}},
+}
+
+// BenchmarkSort sorts files of about 4 MB on the local disk and reports input megabytes a second of processor time, of the whole process, and its
+// largest size in memory. FIRN_BENCH_FILES sets their number (16).
+func BenchmarkSort(b *testing.B) {
+	z := &maintenance.Ordering{Curve: maintenance.ZOrder, Fields: []maintenance.OrderingField{{SourceID: 2}, {SourceID: 3}}}
+	for name, kase := range map[string]struct {
+		schema *iceberg.Schema
+		rows   int
+		make   func(*layout.Layout, *rand.Rand, int) []column.Batch
+		order  *maintenance.Ordering
+	}{
+		"events": {eventSchema(), 55_000, events, by(1)}, "eventsByText": {eventSchema(), 55_000, events, by(6)},
+		"eventsByCurve": {eventSchema(), 55_000, events, z}, "lines": {lineSchema(), 157_000, lines, by(2)},
+		"linesByCurve": {lineSchema(), 157_000, lines, z},
 	} {
 		b.Run(name, func(b *testing.B) {
+			w, st := newWorld(b, kase.schema, map[string]string{}), store.NewLocal()
+			w.onDisk(b, st, func(rng *rand.Rand) []column.Batch { return kase.make(w.layout, rng, kase.rows) })
 			e := sorted.New(st, slog.New(slog.DiscardHandler), sorted.Limits{}, sorted.Spill{})
+			debug.FreeOSMemory()
+			resetPeak()
 			var in, out int64
 			before := cpu(b)
 			for b.Loop() {
 				job := w.job
-				job.Ordering, job.Attempt = o, name+time.Now().String()
+				job.Ordering, job.Attempt = kase.order, name+time.Now().String()
 				r, err := e.Rewrite(context.Background(), job)
 				must(b, err)
 				for _, f := range w.job.Inputs {
@@ -113,6 +152,35 @@ func BenchmarkSort(b *testing.B) {
 		})
 	}
 }
+
+// onDisk makes the group's files on the local disk; four are made, the others are copies.
+func (w *world) onDisk(b *testing.B, st *store.Local, generate func(*rand.Rand) []column.Batch) {
+	b.Helper()
+	ctx, rng, files := context.Background(), rand.New(rand.NewPCG(1, 2)), 16
+	if n := os.Getenv("FIRN_BENCH_FILES"); n != "" {
+		_, err := fmt.Sscan(n, &files)
+		must(b, err)
+	}
+	w.job.Location, w.job.Permutation = b.TempDir(), ""
+	var inputs []engine.Input
+	for n := range files {
+		if n < 4 {
+			w.addQuietly(b, generate(rng))
+		}
+		made := w.job.Inputs[n%4]
+		data, err := w.store.Get(ctx, made.FilePath())
+		must(b, err)
+		at := store.Join(w.job.Location, fmt.Sprint("in-", n))
+		must(b, st.Put(ctx, at, data, store.WriteOptions{}))
+		f, err := iceberg.NewDataFileBuilder(w.job.Spec, iceberg.EntryContentData, at, iceberg.ParquetFile, nil, nil, nil, made.Count(), int64(len(data)))
+		must(b, err)
+		inputs = append(inputs, engine.Input{DataFile: f.Build()})
+	}
+	w.job.Inputs, w.store, w.rows = inputs, nil, nil
+}
+
+// resetPeak forgets the largest size so far, where the system can.
+func resetPeak() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o600) }
 
 // peak is the largest size of the process in memory, in MB; 0 where the system does not tell.
 func peak() float64 {

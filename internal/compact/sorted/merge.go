@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"firn/internal/compact/output"
+	"firn/internal/parquet/chunk"
+	"firn/internal/parquet/encoding"
 )
 
 // merge joins the sorted runs of a part and writes them to outputs.
@@ -138,8 +140,12 @@ func (m *merge) open(ctx context.Context) error {
 	if m.out != nil {
 		return nil
 	}
+	create := output.Create
+	if output.Paged(encoding.Codec(m.job.Writer.Codec)) {
+		create = output.CreatePages
+	}
 	var err error
-	m.out, err = output.Create(ctx, m.store, m.job, len(m.sorting.outputs), partition)
+	m.out, err = create(ctx, m.store, m.job, len(m.sorting.outputs), partition)
 	return err
 }
 
@@ -169,7 +175,7 @@ func (m *merge) rowGroup(ctx context.Context) error {
 		return err
 	}
 	before := m.out.SizeBytes
-	if err := m.out.Parquet.StartRowGroup(); err != nil {
+	if err := m.startRowGroup(); err != nil {
 		return err
 	}
 	for i := range m.forms {
@@ -180,7 +186,7 @@ func (m *merge) rowGroup(ctx context.Context) error {
 			return fmt.Errorf("write output %s: %w", m.out.Location, err)
 		}
 	}
-	size, err := m.out.Parquet.EndRowGroup()
+	size, err := m.endRowGroup()
 	if err != nil {
 		return fmt.Errorf("write output %s: %w", m.out.Location, err)
 	}
@@ -201,40 +207,80 @@ const (
 	batchBytes = 1 << 20
 )
 
+func (m *merge) startRowGroup() error {
+	if m.out.Pages == nil {
+		return m.out.Parquet.StartRowGroup()
+	}
+	m.out.Pages.StartRowGroup(int64(len(m.seq)))
+	return nil
+}
+
+func (m *merge) endRowGroup() (int64, error) {
+	if m.out.Pages == nil {
+		return m.out.Parquet.EndRowGroup()
+	}
+	return m.out.Pages.EndRowGroup()
+}
+
 // column writes one column of a row group: the next record of the run that each row comes from.
 func (m *merge) column(i int) error {
-	f, leaf := &m.forms[i], m.job.Target.Layout.Leaves[i]
+	if m.out.Pages == nil {
+		return m.batches(i)
+	}
+	w, err := m.out.Pages.StartColumn(nil)
+	if err != nil {
+		return err
+	}
+	if err := m.vectors(i, w.Append); err != nil {
+		return err
+	}
+	done, err := m.out.Pages.EndColumn()
+	if err != nil {
+		return err
+	}
+	m.sumOut[i] += done.Sum
+	m.nullsOut[i] += uint64(done.Nulls)
+	return m.out.AddChunk(i, done)
+}
+
+// batches writes a column through the arrow writer.
+func (m *merge) batches(i int) error {
+	f, b := &m.forms[i], &m.scratch.batch
 	dst, err := m.out.Parquet.NextColumn()
 	if err != nil {
 		return err
 	}
-	streams := m.scratch.streamsOf(len(m.runs))
-	for r, run := range m.runs {
-		streams[r].open(m.spill, run.columns[i], m.cursors[i][r], m.buffer())
-	}
-	for at := 0; at < len(m.seq); {
-		block, n := m.scratch.block[:0], 0
-		for at+n < len(m.seq) && n < batchRows && len(block) < batchBytes {
-			rec, err := streams[m.seq[at+n]].record(f)
-			if err != nil {
-				return err
-			}
-			block = append(block, rec...)
-			n++
-		}
-		m.scratch.block = block
-		at += n
-		v, b := &m.scratch.vector, &m.scratch.batch
-		m.scratch.plain = f.decode(v, m.scratch.plain, block)
+	return m.vectors(i, func(v *chunk.Vector) error {
 		sum, err := v.Sum(&f.column, nil)
 		if err != nil {
 			return err
 		}
 		m.sumOut[i] += sum
 		m.nullsOut[i] += uint64(v.Entries - v.Values)
-		toBatch(b, leaf, v)
+		if err := toBatch(b, &f.column, v); err != nil {
+			return err
+		}
 		m.out.Metrics.Add(i, b)
-		if err := dst.Write(b); err != nil {
+		return dst.Write(b)
+	})
+}
+
+// vectors yields the rows of a column of a row group. A vector is only valid during the call of yield.
+func (m *merge) vectors(i int, yield func(*chunk.Vector) error) error {
+	f := &m.forms[i]
+	streams := m.scratch.streamsOf(len(m.runs))
+	for r, run := range m.runs {
+		streams[r].open(m.spill, run.columns[i], m.cursors[i][r], m.buffer())
+	}
+	for at := 0; at < len(m.seq); {
+		block, n, err := records(m.scratch.block[:0], streams, f, m.seq[at:min(at+batchRows, len(m.seq))], batchBytes)
+		if err != nil {
+			return err
+		}
+		m.scratch.block = block
+		at += n
+		m.scratch.plain = f.decode(&m.scratch.vector, m.scratch.plain, block)
+		if err := yield(&m.scratch.vector); err != nil {
 			return err
 		}
 	}

@@ -4,13 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/apache/iceberg-go"
-
 	"firn/internal/compact/engine"
 	"firn/internal/parquet/chunk"
 	"firn/internal/parquet/encoding"
-	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/pagefile"
 )
 
 // form says how the rows of one leaf lie in memory and in spill files: one record a row, so that rows can be moved without knowing their column.
@@ -32,14 +30,11 @@ type form struct {
 const lengthBytes = 4
 
 func newForm(leaf *layout.Leaf) (form, error) {
-	if leaf.MaxDef > encoding.MaxLevel || leaf.MaxRep > encoding.MaxLevel {
-		return form{}, fmt.Errorf("column %s is nested too deeply to be sorted: %w", leaf.Path, engine.ErrRefused)
+	c, err := pagefile.Column(leaf)
+	if err != nil {
+		return form{}, fmt.Errorf("%w: %w", err, engine.ErrRefused)
 	}
-	f := form{column: chunk.Column{
-		Type: physicalType(leaf.Kind), Width: leaf.Width, MaxDef: uint8(leaf.MaxDef), MaxRep: uint8(leaf.MaxRep), Order: order(leaf),
-	}}
-	_, f.column.Text = leaf.Type.(iceberg.StringType)
-	f.width = f.column.ValueWidth()
+	f := form{column: c, width: c.ValueWidth()}
 	if leaf.MaxDef > 0 {
 		f.head = 1
 	}
@@ -47,42 +42,6 @@ func newForm(leaf *layout.Leaf) (form, error) {
 		f.stride = f.head + f.width
 	}
 	return f, nil
-}
-
-func physicalType(k layout.Kind) footer.Type {
-	switch k {
-	case layout.Boolean:
-		return footer.Boolean
-	case layout.Int32:
-		return footer.Int32
-	case layout.Int64:
-		return footer.Int64
-	case layout.Float:
-		return footer.Float
-	case layout.Double:
-		return footer.Float64
-	case layout.Fixed:
-		return footer.Fixed
-	default:
-		return footer.ByteArray
-	}
-}
-
-// order is how a leaf's values compare in statistics.
-func order(leaf *layout.Leaf) encoding.Order {
-	_, decimal := leaf.Type.(iceberg.DecimalType)
-	_, geometry := leaf.Type.(iceberg.GeometryType)
-	switch {
-	case leaf.Part || geometry:
-		return encoding.Undefined
-	case leaf.Kind == layout.Int32 || leaf.Kind == layout.Int64:
-		return encoding.Signed
-	case leaf.Kind == layout.Float || leaf.Kind == layout.Double:
-		return encoding.Floating
-	case decimal:
-		return encoding.BigDecimal
-	}
-	return encoding.Bytewise
 }
 
 // append adds the records of a vector with PLAIN values that begins and ends with whole rows. ends gets where each record ends, if they vary.

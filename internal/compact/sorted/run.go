@@ -2,7 +2,6 @@ package sorted
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -194,24 +193,56 @@ func (s *sorting) sortKeys(k *keys.Keys) []uint32 {
 		items = append(items, item{prefix: prefixOf(k.At(i)), row: uint32(i)})
 	}
 	s.scratch.items = items
-	short := k.Width > 0 && k.Width <= 8
-	slices.SortFunc(items, func(a, b item) int {
-		if a.prefix != b.prefix {
-			return cmp.Compare(a.prefix, b.prefix)
-		}
-		if !short {
-			if c := bytes.Compare(k.At(int(a.row)), k.At(int(b.row))); c != 0 {
-				return c
+	if cap(s.scratch.swap) < len(items) {
+		s.scratch.swap = make([]item, len(items))
+	}
+	items = radix(items, s.scratch.swap[:len(items)])
+	if k.Width == 0 || k.Width > prefixBytes {
+		for from := 0; from < len(items); {
+			to := from + 1
+			for to < len(items) && items[to].prefix == items[from].prefix {
+				to++
 			}
+			if to-from > 1 {
+				slices.SortStableFunc(items[from:to], func(a, b item) int { return bytes.Compare(k.At(int(a.row)), k.At(int(b.row))) })
+			}
+			from = to
 		}
-		return cmp.Compare(a.row, b.row)
-	})
+	}
 	order := s.scratch.order[:0]
 	for _, x := range items {
 		order = append(order, x.row)
 	}
 	s.scratch.order = order
 	return order
+}
+
+// radix sorts items by their prefix, equal ones in their order, byte after byte from the last; bytes that are the same everywhere are passed
+// over. The answer is one of the two slices.
+func radix(items, swap []item) []item {
+	var counts [prefixBytes][256]int
+	for _, x := range items {
+		for b := range counts {
+			counts[b][byte(x.prefix>>(8*b))]++
+		}
+	}
+	for b := range counts {
+		c := &counts[b]
+		if len(items) == 0 || c[byte(items[0].prefix>>(8*b))] == len(items) {
+			continue
+		}
+		at := 0
+		for i := range c {
+			at, c[i] = at+c[i], at
+		}
+		for _, x := range items {
+			digit := byte(x.prefix >> (8 * b))
+			swap[c[digit]] = x
+			c[digit]++
+		}
+		items, swap = swap, items
+	}
+	return items
 }
 
 // spillBlock is how many bytes are gathered before they are written.
@@ -277,7 +308,7 @@ func (s *sorting) load(w window, leaf int) (int64, error) {
 	s.scratch.records, s.scratch.ends = s.scratch.records[:0], s.scratch.ends[:0]
 	rows := int64(0)
 	err := w.scan(leaf, l.MaxDef, func(b *column.Batch) error {
-		s.scratch.plain = toVector(&s.scratch.vector, s.scratch.plain, l, b)
+		s.scratch.plain = toVector(&s.scratch.vector, s.scratch.plain, &f.column, b)
 		sum, err := s.scratch.vector.Sum(&f.column, nil)
 		if err != nil {
 			return fmt.Errorf("read column %s: %w", l.Path, err)
@@ -300,22 +331,59 @@ func (s *sorting) load(w window, leaf int) (int64, error) {
 // spillColumn writes the records of a column in sorted order.
 func (s *sorting) spillColumn(f *form, order []uint32) (extent, error) {
 	g, records, ends := s.gather(s.spill), s.scratch.records, s.scratch.ends
-	for _, row := range order {
+	for len(order) > 0 {
+		n := len(order)
 		if f.stride > 0 {
-			at := int(row) * f.stride
-			s.scratch.block = append(s.scratch.block, records[at:at+f.stride]...)
+			n = min(n, max(spillBlock/f.stride, 1))
+			s.scratch.block = gatherFixed(s.scratch.block, records, order[:n], f.stride)
 		} else {
-			from := uint32(0)
-			if row > 0 {
-				from = ends[row-1]
+			n = min(n, spillBlock/64)
+			for _, row := range order[:n] {
+				from := uint32(0)
+				if row > 0 {
+					from = ends[row-1]
+				}
+				s.scratch.block = append(s.scratch.block, records[from:ends[row]]...)
 			}
-			s.scratch.block = append(s.scratch.block, records[from:ends[row]]...)
 		}
-		if len(s.scratch.block) >= spillBlock {
-			if err := g.flush(false); err != nil {
-				return extent{}, err
-			}
+		order = order[n:]
+		if err := g.flush(false); err != nil {
+			return extent{}, err
 		}
 	}
 	return g.done()
+}
+
+// gatherFixed appends records of a fixed length by their number. The usual lengths are moved as machine words.
+func gatherFixed(dst, records []byte, rows []uint32, stride int) []byte {
+	at := len(dst)
+	dst = slices.Grow(dst, len(rows)*stride)[:at+len(rows)*stride]
+	switch stride {
+	case 4:
+		for _, row := range rows {
+			*(*[4]byte)(dst[at:]) = *(*[4]byte)(records[int(row)*4:])
+			at += 4
+		}
+	case 5:
+		for _, row := range rows {
+			*(*[5]byte)(dst[at:]) = *(*[5]byte)(records[int(row)*5:])
+			at += 5
+		}
+	case 8:
+		for _, row := range rows {
+			*(*[8]byte)(dst[at:]) = *(*[8]byte)(records[int(row)*8:])
+			at += 8
+		}
+	case 9:
+		for _, row := range rows {
+			*(*[9]byte)(dst[at:]) = *(*[9]byte)(records[int(row)*9:])
+			at += 9
+		}
+	default:
+		for _, row := range rows {
+			copy(dst[at:at+stride], records[int(row)*stride:])
+			at += stride
+		}
+	}
+	return dst
 }

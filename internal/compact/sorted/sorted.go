@@ -46,11 +46,11 @@ func (l Limits) withDefaults() Limits {
 			*v = otherwise
 		}
 	}
-	set(&l.WindowBytes, 40<<20)
-	set(&l.WindowRows, 2<<20)
-	set(&l.HeldBytes, 40<<20)
+	set(&l.WindowBytes, 24<<20)
+	set(&l.WindowRows, 384<<10) // Columns of this many numbers stay in the processor's caches.
+	set(&l.HeldBytes, 32<<20)
 	set(&l.WholeBelowBytes, 8<<20)
-	set(&l.MergeBytes, 32<<20)
+	set(&l.MergeBytes, 16<<20)
 	if l.SpillMemoryBytes == 0 {
 		l.SpillMemoryBytes = 32 << 20
 	}
@@ -98,6 +98,7 @@ type scratch struct {
 	parts   []keys.Keys
 	keys    keys.Keys
 	items   []item
+	swap    []item
 	order   []uint32
 	block   []byte
 	records []byte

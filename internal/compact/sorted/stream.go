@@ -38,6 +38,37 @@ func (s *stream) ahead(n int) ([]byte, error) {
 	return s.buf[s.pos:], nil
 }
 
+// records appends the next record of the stream that each row comes from, until a number of rows or of bytes is reached; n is how many rows.
+func records(dst []byte, streams []stream, f *form, rows []uint16, maxBytes int) (out []byte, n int, err error) {
+	if f.stride > 0 {
+		for _, r := range rows {
+			s := &streams[r]
+			if len(s.buf)-s.pos < f.stride {
+				if _, err := s.ahead(f.stride); err != nil {
+					return dst, n, err
+				}
+			}
+			b := s.buf[s.pos : s.pos+f.stride]
+			s.pos += f.stride
+			if f.stride == 8 {
+				dst = append(dst, b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7])
+			} else {
+				dst = append(dst, b...)
+			}
+		}
+		return dst, len(rows), nil
+	}
+	for n < len(rows) && len(dst) < maxBytes {
+		rec, err := streams[rows[n]].record(f)
+		if err != nil {
+			return dst, n, err
+		}
+		dst = append(dst, rec...)
+		n++
+	}
+	return dst, n, nil
+}
+
 // record consumes one record of a form. It is valid until the next call.
 func (s *stream) record(f *form) ([]byte, error) {
 	b, err := s.ahead(f.measure())

@@ -20,12 +20,15 @@ type leaf struct {
 	done   bool
 }
 
-// prefixOf is the first eight bytes of a key as a number, padded with zeros.
+// prefixBytes is how much of a key is compared as a number.
+const prefixBytes = 8
+
+// prefixOf is the start of a key as a number, padded with zeros.
 func prefixOf(key []byte) uint64 {
-	if len(key) >= 8 {
+	if len(key) >= prefixBytes {
 		return binary.BigEndian.Uint64(key)
 	}
-	var b [8]byte
+	var b [prefixBytes]byte
 	copy(b[:], key)
 	return binary.BigEndian.Uint64(b[:])
 }

@@ -11,9 +11,7 @@ import (
 	"firn/internal/contract"
 	"firn/internal/edge"
 	"firn/internal/evaluate"
-	"firn/internal/lake/catalogs"
 	"firn/internal/policy"
-	"firn/internal/store"
 )
 
 func main() {
@@ -31,10 +29,7 @@ func main() {
 			return nil, err
 		}
 		fn := evaluate.New(evaluate.Deps{
-			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
-				l, err := p.Lake(ctx, name)
-				return l.Catalog, l.Store, err
-			},
+			Catalog:        p.Reader,
 			DefaultCatalog: p.DefaultCatalog(), State: state, Starter: machine, Policy: document, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(func(ctx context.Context, batch events.SQSEvent) (events.SQSEventResponse, error) {

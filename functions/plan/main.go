@@ -7,9 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"firn/internal/edge"
-	"firn/internal/lake/catalogs"
 	"firn/internal/plan"
-	"firn/internal/store"
 )
 
 func main() {
@@ -23,11 +21,8 @@ func main() {
 			return nil, err
 		}
 		return edge.Handler(plan.New(plan.Deps{
-			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
-				l, err := p.Lake(ctx, name)
-				return l.Catalog, l.Store, err
-			},
-			Work: work, WorkLocation: p.Settings().WorkLocation, Leases: state, Now: p.Now, NewAttempt: uuid.NewString, Log: p.Log,
+			Catalog: p.Reader,
+			Work:    work, WorkLocation: p.Settings().WorkLocation, Leases: state, Now: p.Now, NewAttempt: uuid.NewString, Log: p.Log,
 		}).Handle), nil
 	})
 }

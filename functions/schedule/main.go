@@ -10,9 +10,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/edge"
-	"firn/internal/lake/catalogs"
 	"firn/internal/schedule"
-	"firn/internal/store"
 )
 
 // every is how long a table may go without a look: an hour, so that triggers that count days are at most that late.
@@ -29,10 +27,7 @@ func main() {
 			return nil, err
 		}
 		fn := schedule.New(schedule.Deps{
-			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
-				l, err := p.Lake(ctx, name)
-				return l.Catalog, l.Store, err
-			},
+			Catalog:  p.Reader,
 			Catalogs: p.CatalogNames(), State: state, Queue: queue, Every: every, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(fn.Handle), nil

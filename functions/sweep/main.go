@@ -3,13 +3,10 @@ package main
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 
 	"firn/internal/edge"
-	"firn/internal/lake/catalogs"
-	"firn/internal/store"
 	"firn/internal/sweep"
 )
 
@@ -20,23 +17,9 @@ func main() {
 			return nil, err
 		}
 		return edge.Handler(sweep.New(sweep.Deps{
-			Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Full, error) {
-				l, err := p.Lake(ctx, name)
-				return l.Catalog, l.Store, err
-			},
-			Work: work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now, Sleep: sleep,
+			Catalog: p.Remover,
+			Work:    work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now, Sleep: edge.Sleep,
 			NewAttempt: uuid.NewString, Log: p.Log,
 		}).Handle), nil
 	})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -201,7 +201,7 @@ func fileStats(t *testing.T, ref *icebergtest.Ref, table *lake.Table, branch str
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !condition.MayMatch(whereFile(e)) {
+			if !condition.MayMatch(lake.WhereFile(e)) {
 				continue
 			}
 			key, err := lake.PartitionKey(specs[e.SpecID], e.File.Partition())
@@ -225,21 +225,4 @@ func fileStats(t *testing.T, ref *icebergtest.Ref, table *lake.Table, branch str
 		}
 	}
 	return out
-}
-
-// whereFile is how a caller with iceberg-go describes a file to a condition.
-func whereFile(e lake.Entry) where.File {
-	partition := e.File.Partition()
-	return where.File{
-		SpecID: e.SpecID, RecordCount: e.File.Count(),
-		ValueCounts: e.File.ValueCounts(), NullCounts: e.File.NullValueCounts(), NaNCounts: e.File.NaNValueCounts(),
-		LowerBounds: e.File.LowerBoundValues(), UpperBounds: e.File.UpperBoundValues(),
-		Partition: func(fieldID int) (where.Value, bool) {
-			v, ok := partition[fieldID]
-			if !ok {
-				return where.Value{}, false
-			}
-			return where.ValueOf(v)
-		},
-	}
 }

@@ -94,7 +94,7 @@ func positionDeletes(t *testing.T, ref *icebergtest.Ref, table *lake.Table, cond
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := whereFile(e)
+			file := lake.WhereFile(e)
 			if e.File.ContentType() != iceberg.EntryContentPosDeletes ||
 				!filter.MayMatch(where.File{SpecID: file.SpecID, RecordCount: file.RecordCount, Partition: file.Partition}) {
 				continue

@@ -90,6 +90,18 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 	return l, nil
 }
 
+// Reader opens a catalog and the store of its files for those that only read.
+func (c *Clients) Reader(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+	l, err := c.Lake(ctx, name)
+	return l.Catalog, l.Store, err
+}
+
+// Remover opens a catalog and the store of its files with the power to delete: for sweep alone.
+func (c *Clients) Remover(ctx context.Context, name string) (catalogs.Catalog, store.Full, error) {
+	l, err := c.Lake(ctx, name)
+	return l.Catalog, l.Store, err
+}
+
 // Tables opens the store of a catalog's tables and not the catalog: for compact, which must not reach one.
 func (c *Clients) Tables(name string) (store.ReadWriter, error) {
 	c.mu.Lock()

@@ -12,6 +12,18 @@ import (
 	"firn/internal/telemetry"
 )
 
+// Sleep waits in real time, or returns the context's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // Process is what a function's main is given.
 type Process struct {
 	*Clients

@@ -11,11 +11,9 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"firn/internal/evaluate"
-	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
 	"firn/internal/report"
-	"firn/internal/store"
 )
 
 // maxReceive is how often a message is delivered before it goes to the dead letters.
@@ -55,10 +53,7 @@ func NewTwin(ctx context.Context, newRunner func(notifier report.Notifier) (*Run
 		return nil, err
 	}
 	t.evaluate = evaluate.New(evaluate.Deps{
-		Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
-			l, err := runner.Clients.Lake(ctx, name)
-			return l.Catalog, l.Store, err
-		},
+		Catalog:        runner.Clients.Reader,
 		DefaultCatalog: runner.Clients.DefaultCatalog(), State: st, Starter: t, Policy: document,
 		Refuse: func(_ context.Context, m events.SQSMessage, reason error) error {
 			t.mu.Lock()

@@ -12,7 +12,6 @@ import (
 	"firn/internal/compact/sorted"
 	"firn/internal/contract"
 	"firn/internal/edge"
-	"firn/internal/lake/catalogs"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
 	"firn/internal/plan"
@@ -50,7 +49,7 @@ func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runne
 	said := newAnswers(work, w.location)
 	functions := map[string]edge.Raw{
 		contract.FunctionPlan: edge.Handler(plan.New(plan.Deps{
-			Catalog: w.reader, Work: work, WorkLocation: w.location, Leases: st, Now: opts.Now, NewAttempt: uuid.NewString, Log: opts.Log,
+			Catalog: clients.Reader, Work: work, WorkLocation: w.location, Leases: st, Now: opts.Now, NewAttempt: uuid.NewString, Log: opts.Log,
 		}).Handle),
 		contract.FunctionCompact: w.compact(),
 		contract.FunctionCommit:  said.commit(w.commit()),
@@ -69,12 +68,6 @@ type wiring struct {
 	work     store.Full
 	location string
 	opts     Options
-}
-
-// reader opens a catalog for reading.
-func (w wiring) reader(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error) {
-	l, err := w.clients.Lake(ctx, name)
-	return l.Catalog, l.Store, err
 }
 
 // compact opens the table's store by the run's table; it gets no catalog and no power to delete.
@@ -115,22 +108,7 @@ func (w wiring) commit() *commit.Function {
 
 func (w wiring) sweep() edge.Raw {
 	return edge.Handler(sweep.New(sweep.Deps{
-		Catalog: func(ctx context.Context, name string) (catalogs.Catalog, store.Full, error) {
-			l, err := w.clients.Lake(ctx, name)
-			return l.Catalog, l.Store, err
-		},
-		Work: w.work, WorkLocation: w.location, Grace: w.clients.Grace, Now: w.opts.Now, Sleep: sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
+		Catalog: w.clients.Remover,
+		Work:    w.work, WorkLocation: w.location, Grace: w.clients.Grace, Now: w.opts.Now, Sleep: edge.Sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
 	}).Handle)
-}
-
-// sleep waits in real time.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -122,7 +122,7 @@ func (p *planner) readDeletes(ctx context.Context, scan *deleteScan) error {
 			if e.File.ContentType() != iceberg.EntryContentPosDeletes {
 				continue
 			}
-			file := whereFile(e)
+			file := lake.WhereFile(e)
 			if condition != nil && !condition.MayMatch(where.File{SpecID: e.SpecID, RecordCount: max(file.RecordCount, 1), Partition: file.Partition}) {
 				continue
 			}

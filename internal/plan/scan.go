@@ -33,24 +33,7 @@ func (p *planner) filter() (lake.Filter, error) {
 	if err != nil {
 		return nil, refusef("read where: %v", err)
 	}
-	return func(e lake.Entry) (bool, error) { return condition.MayMatch(whereFile(e)), nil }, nil
-}
-
-// whereFile describes a data file to a condition.
-func whereFile(e lake.Entry) where.File {
-	partition := e.File.Partition()
-	return where.File{
-		SpecID: e.SpecID, RecordCount: e.File.Count(),
-		ValueCounts: e.File.ValueCounts(), NullCounts: e.File.NullValueCounts(), NaNCounts: e.File.NaNValueCounts(),
-		LowerBounds: e.File.LowerBoundValues(), UpperBounds: e.File.UpperBoundValues(),
-		Partition: func(fieldID int) (where.Value, bool) {
-			v, ok := partition[fieldID]
-			if !ok {
-				return where.Value{}, false
-			}
-			return where.ValueOf(v)
-		},
-	}
+	return func(e lake.Entry) (bool, error) { return condition.MayMatch(lake.WhereFile(e)), nil }, nil
 }
 
 // locate reads the selected files again, with statistics, by their Ref.

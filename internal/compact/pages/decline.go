@@ -91,7 +91,7 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	if c.Elsewhere() || m.Struct == nil {
 		return decline("column %s lies in another file", path)
 	}
-	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); !codec.Supported() {
+	if codec := encoding.Codec(m.IntOr(footer.ColumnCodec, -1)); !codec.Readable() {
 		return decline("column %s is compressed with %s", path, codec)
 	}
 	coded := false

@@ -2,6 +2,7 @@ package encoding
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"slices"
@@ -16,7 +17,7 @@ import (
 // Codec is a compression codec by its number in the Parquet format (enum CompressionCodec).
 type Codec int32
 
-// The codecs of the format. LZO and LZ4, the framed Hadoop kind, are known by name only: ErrUnsupported.
+// The codecs of the format. LZ4, the kind that Hadoop framed, is only read; LZO is known by name only: ErrUnsupported.
 const (
 	Uncompressed Codec = 0
 	Snappy       Codec = 1
@@ -47,6 +48,9 @@ func (c Codec) Supported() bool {
 	}
 }
 
+// Readable says whether pages of the codec can be decompressed.
+func (c Codec) Readable() bool { return c == LZ4 || c.Supported() }
+
 // maxExpansion bounds how many bytes a compressed byte can stand for, so that a page of a kilobyte cannot ask for gigabytes before a byte of it
 // is decoded. Snappy: 64 bytes by a copy of 3. LZ4: a length byte adds 255. Deflate: 258 bytes by 2 bits. Zstandard: a block of 128 KiB by 4
 // bytes. Brotli has no useful bound of its own and borrows that of Zstandard.
@@ -54,7 +58,7 @@ func (c Codec) maxExpansion() int {
 	switch c {
 	case Snappy:
 		return 22
-	case LZ4Raw:
+	case LZ4Raw, LZ4:
 		return 255
 	case Gzip:
 		return 1032
@@ -78,7 +82,7 @@ const zstdSlack = 64
 // An empty src of size 0 is right for every codec: writers leave out the frame of pages without values.
 func (d *Decompressor) Decompress(dst, src []byte, codec Codec, uncompressedSize int) ([]byte, error) {
 	switch {
-	case !codec.Supported():
+	case !codec.Readable():
 		return nil, fmt.Errorf("decompress page: %w: %v", ErrUnsupported, codec)
 	case uncompressedSize < 0:
 		return nil, corrupt("uncompressed size %d", uncompressedSize)
@@ -119,6 +123,8 @@ func (d *Decompressor) decompress(dst, src []byte, codec Codec) (int, error) {
 		return n, err
 	case LZ4Raw:
 		return lz4.UncompressBlock(src, dst)
+	case LZ4:
+		return len(dst), DecompressLZ4(dst, src)
 	case Zstd:
 		return d.unzstd(dst, src)
 	case Gzip:
@@ -325,4 +331,48 @@ type appender struct{ buf []byte }
 func (a *appender) Write(p []byte) (int, error) {
 	a.buf = append(a.buf, p...)
 	return len(p), nil
+}
+
+// DecompressLZ4 decompresses a page of the codec LZ4, whose uncompressed length is that of dst: Hadoop's framing around LZ4 blocks. Some writers put
+// a bare block under the same name, so that is tried second, as other readers do.
+func DecompressLZ4(dst, src []byte) error {
+	if unframe(dst, src) {
+		return nil
+	}
+	n, err := lz4.UncompressBlock(src, dst)
+	if err != nil || n != len(dst) {
+		return corrupt("damaged LZ4 frames")
+	}
+	return nil
+}
+
+// unframe reads frames of a big-endian uncompressed length and, until that is reached, blocks behind their compressed length.
+func unframe(dst, src []byte) bool {
+	const word = 4
+	for len(src) > 0 {
+		if len(src) < 2*word {
+			return false
+		}
+		want := int64(binary.BigEndian.Uint32(src))
+		src = src[word:]
+		if want > int64(len(dst)) {
+			return false
+		}
+		for want > 0 {
+			if len(src) < word {
+				return false
+			}
+			size := int64(binary.BigEndian.Uint32(src))
+			src = src[word:]
+			if size == 0 || size > int64(len(src)) {
+				return false
+			}
+			n, err := lz4.UncompressBlock(src[:size], dst[:want])
+			if err != nil || n == 0 {
+				return false
+			}
+			src, dst, want = src[size:], dst[n:], want-int64(n)
+		}
+	}
+	return len(dst) == 0
 }

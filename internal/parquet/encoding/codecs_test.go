@@ -2,6 +2,7 @@ package encoding_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -104,7 +105,7 @@ func TestCodecsAgreeWithArrow(t *testing.T) {
 func TestUnsupportedCodecs(t *testing.T) {
 	t.Parallel()
 	var d encoding.Decompressor
-	for _, codec := range []encoding.Codec{encoding.LZO, encoding.LZ4, 8, -1} {
+	for _, codec := range []encoding.Codec{encoding.LZO, 8, -1} {
 		if _, err := d.Decompress(nil, []byte{1}, codec, 1); !errors.Is(err, encoding.ErrUnsupported) {
 			t.Errorf("decompress %v: %v", codec, err)
 		}
@@ -112,11 +113,48 @@ func TestUnsupportedCodecs(t *testing.T) {
 			t.Errorf("compress %v: %v", codec, err)
 		}
 	}
+	if _, err := encoding.NewCompressor(encoding.LZ4, 0); !errors.Is(err, encoding.ErrUnsupported) || !encoding.LZ4.Readable() || encoding.LZO.Readable() {
+		t.Errorf("compress LZ4: %v", err)
+	}
 	if _, err := encoding.NewCompressor(encoding.Brotli, 12); err == nil {
 		t.Error("brotli level 12 was taken")
 	}
 	if _, err := encoding.NewCompressor(encoding.Gzip, 10); err == nil {
 		t.Error("gzip level 10 was taken")
+	}
+}
+
+// TestFramedLZ4: pages of the codec LZ4 are frames of one or more blocks, or a bare block; damage is found.
+func TestFramedLZ4(t *testing.T) {
+	t.Parallel()
+	c, err := encoding.NewCompressor(encoding.LZ4Raw, encoding.DefaultLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := bytes.Repeat([]byte("frames and blocks "), 50)
+	block := func(b []byte) []byte {
+		packed, err := c.Append(nil, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return packed
+	}
+	sized := func(n int, b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(n)), b...) }
+	one, two := block(src[:400]), block(src[400:])
+	var d encoding.Decompressor
+	for name, page := range map[string][]byte{
+		"bare block":              block(src),
+		"a frame":                 sized(len(src), sized(len(block(src)), block(src))),
+		"two frames":              append(sized(400, sized(len(one), one)), sized(len(src)-400, sized(len(two), two))...),
+		"a frame with two blocks": sized(len(src), append(sized(len(one), one), sized(len(two), two)...)),
+	} {
+		got, err := d.Decompress(nil, page, encoding.LZ4, len(src))
+		if err != nil || !bytes.Equal(got, src) {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
+		if _, err := d.Decompress(nil, page[:len(page)-3], encoding.LZ4, len(src)); !errors.Is(err, encoding.ErrCorrupt) {
+			t.Errorf("%s, cut: %v", name, err)
+		}
 	}
 }
 

@@ -2,14 +2,14 @@ package source
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/pierrec/lz4/v4"
+
+	"firn/internal/parquet/encoding"
 )
 
-// hadoopLZ4 is the codec LZ4 of old Parquet files, which arrow-go lacks: Hadoop's framing around LZ4 blocks. Some writers put a bare block
-// under the same name, so that is tried second, as other readers do.
+// hadoopLZ4 is the codec LZ4 of old Parquet files, which arrow-go lacks.
 type hadoopLZ4 struct{}
 
 // arrow-go learns the codec at package initialisation, because its registry is not safe for concurrent use.
@@ -20,55 +20,9 @@ func registerHadoopLZ4() bool {
 	return true
 }
 
-var errLZ4 = errors.New("damaged LZ4 frames")
-
 // DecodeWithError fills dst, which has the page's uncompressed length.
 func (hadoopLZ4) DecodeWithError(dst, src []byte) ([]byte, error) {
-	if err := decodeFrames(dst, src); err == nil {
-		return dst, nil
-	}
-	n, err := lz4.UncompressBlock(src, dst)
-	if err != nil {
-		return nil, err
-	}
-	if n != len(dst) {
-		return nil, errLZ4
-	}
-	return dst, nil
-}
-
-// decodeFrames reads frames of a big-endian uncompressed length and, until that is reached, blocks behind their compressed length.
-func decodeFrames(dst, src []byte) error {
-	const word = 4
-	for len(src) > 0 {
-		if len(src) < 2*word {
-			return errLZ4
-		}
-		want := int64(binary.BigEndian.Uint32(src))
-		src = src[word:]
-		if want > int64(len(dst)) {
-			return errLZ4
-		}
-		for want > 0 {
-			if len(src) < word {
-				return errLZ4
-			}
-			size := int64(binary.BigEndian.Uint32(src))
-			src = src[word:]
-			if size == 0 || size > int64(len(src)) {
-				return errLZ4
-			}
-			n, err := lz4.UncompressBlock(src[:size], dst[:want])
-			if err != nil || n == 0 {
-				return errLZ4
-			}
-			src, dst, want = src[size:], dst[n:], want-int64(n)
-		}
-	}
-	if len(dst) != 0 {
-		return errLZ4
-	}
-	return nil
+	return dst, encoding.DecompressLZ4(dst, src)
 }
 
 // Decode is DecodeWithError for a caller that recovers: arrow-go prefers the other.

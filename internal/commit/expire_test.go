@@ -310,3 +310,29 @@ func TestCleanExpiredMetadata(t *testing.T) {
 		t.Errorf("specs %v, schemas %v: want 0, 1, 2 and schema 2", specs, schemas)
 	}
 }
+
+// TestCleanExpiredMetadataKeepsSourceColumns: a spec that a kept manifest has keeps a schema in which its source column is, although no kept snapshot
+// has that schema and the column was dropped (ADR 0018; Java removes it).
+func TestCleanExpiredMetadataKeepsSourceColumns(t *testing.T) {
+	t.Parallel()
+	x := newFixture(t)
+	x.table.Evolve(icebergtest.AddColumn("extra", "int"))
+	x.table.Repartition("extra")
+	x.table.Commit(icebergtest.Append(icebergtest.Row{1, "a", nil, 1}))
+	x.table.Repartition("g")
+	x.table.Evolve(icebergtest.DropColumn("extra"))
+	x.table.Commit(icebergtest.Append(icebergtest.Row{2, "a", nil}))
+	x.planExpiry(nil, "older_than", everything, "clean_expired_metadata", "true")
+	if out, err := x.expireWith(nil, nil); err != nil || out.Outcome != maintenance.Committed {
+		t.Fatalf("%+v, %v: want committed", out, err)
+	}
+	state := x.table.State()
+	for _, spec := range state.Metadata.PartitionSpecs() {
+		if _, err := state.SpecSchema(spec); err != nil {
+			t.Errorf("partition spec %d: %v", spec.ID(), err)
+		}
+	}
+	if rows := x.rows(); len(rows) != 2 {
+		t.Errorf("rows %q", rows)
+	}
+}

@@ -44,7 +44,7 @@ type profile struct {
 // faultRates are the chances of each kind at a call that it may strike.
 func faultRates() map[string]float64 {
 	return map[string]float64{
-		failBefore: 0.01, failAfter: 0.02, crashBefore: 0.02, crashAfter: 0.02, crashRead: 0.003, slow: 0.01, zombie: 0.01,
+		failBefore: 0.006, failAfter: 0.02, crashBefore: 0.02, crashAfter: 0.02, crashRead: 0.002, slow: 0.005, zombie: 0.008,
 		swapLost: 0.25, swapUnknown: 0.2, swapCrash0: 0.15, swapCrash1: 0.15, swapZombie: 0.25, partDelete: 0.2,
 		stateFail: 0.03, stateLost: 0.03, stateCrash: 0.03,
 	}
@@ -54,7 +54,7 @@ func newProfile(rng *rand.Rand) profile {
 	p := profile{
 		version: 2 + rng.IntN(2), partitioned: rng.IntN(2) == 0, stick: []float64{0, 0.5, 0.9, 0.97}[rng.IntN(4)],
 		envRate: []float64{0.01, 0.03, 0.06, 0.1}[rng.IntN(4)], actions: 6 + rng.IntN(16), rates: map[string]float64{},
-		properties: map[string]string{}, skewed: rng.IntN(4) == 0, events: rng.IntN(2) == 0, twoStates: rng.IntN(3) == 0,
+		properties: map[string]string{}, skewed: rng.IntN(4) == 0, events: rng.IntN(2) == 0, twoStates: rng.IntN(2) == 0,
 	}
 	if rng.IntN(3) == 0 {
 		p.properties["write.metadata.delete-after-commit.enabled"] = "true"

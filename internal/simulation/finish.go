@@ -20,7 +20,9 @@ func (s *Sim) finish() {
 	s.note("calm")
 	s.drain()
 	s.pass(25 * time.Hour)
-	s.must("the last compaction", maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}})
+	if s.seed%3 == 0 {
+		s.must("the last compaction", maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}})
+	}
 	s.pass(4 * 24 * time.Hour)
 	s.must("the last sweep", maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles})
 	s.checkEnd()
@@ -72,6 +74,9 @@ func (s *Sim) checkEnd() {
 		if err != nil || u.Location != "" {
 			s.failf("the upload of %s is left after the last sweep (error %v)", short(u.Location), err)
 		}
+	}
+	if s.seed%4 > 0 {
+		return // most files were read when they were made; a quarter of the seeds reads all of them again
 	}
 	s.reader = newReader(s)
 	for _, snap := range t.Metadata.Snapshots() {

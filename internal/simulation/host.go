@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -64,7 +65,7 @@ func (p *process) function(name string) edge.Raw {
 	case contract.FunctionSweep:
 		return edge.Handler(sweep.New(sweep.Deps{
 			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return catalogPort{p}, st, nil },
-			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: edge.Sleep, NewAttempt: p.uuidText, Log: quiet(),
+			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: pause, NewAttempt: p.uuidText, Log: quiet(),
 		}).Handle)
 	default:
 		return edge.Handler(report.New(report.Deps{
@@ -84,6 +85,17 @@ func (p *process) commit(st storePort) *commit.Function {
 		RenewLease: func(ctx context.Context, run maintenance.Run) error {
 			return p.state(p.run.state).Renew(ctx, run.Table, run.Token, p.now(), leaseTTL)
 		},
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

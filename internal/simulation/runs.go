@@ -169,6 +169,13 @@ func (s *Sim) living(id maintenance.RunID) bool {
 	return slices.ContainsFunc(s.all, func(r *run) bool { return r.id == id && !r.dead && !r.ended })
 }
 
+// busy reports whether a run of a state database is under way.
+func (s *Sim) busy(stateNumber int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(r *run) bool { return r.state == stateNumber && !r.dead && !r.ended })
+}
+
 // closeDead does for a dead run what its state machine would have done after a failure: abandon, then report.
 func (r *run) closeDead(ctx context.Context, st state.Store, held state.Lease) error {
 	var in maintenance.ExecutionInput
@@ -272,6 +279,9 @@ func (s *Sim) countEnd(r *run) {
 	}
 	for _, j := range r.report.Jobs {
 		s.note("  %s %s %s %v %v", j.Job, j.Outcome, j.Reason, j.Columns, j.Refusals)
+		if s.calm {
+			continue
+		}
 		s.hit(fmt.Sprintf("%s %s", j.Job, j.Outcome))
 		if j.Job == maintenance.RewriteDataFiles && j.Outcome == maintenance.Committed && j.Columns["failed_data_files_count"] > 0 {
 			s.hit("partial success")

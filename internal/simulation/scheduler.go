@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"math/rand/v2"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -104,9 +105,13 @@ func (s *Sim) spawn(f func()) {
 	s.mu.Unlock()
 	go func() {
 		defer func() {
+			r := recover()
 			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.live--
-			s.mu.Unlock()
+			if r != nil {
+				s.failf("panic: %v\n%s", r, debug.Stack())
+			}
 		}()
 		f()
 	}()

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	seedsFlag = flag.String("seeds", "1-40", "the seeds to play: a range as 1-1000, or one")
+	seedsFlag = flag.String("seeds", "1-30", "the seeds to play: a range as 1-1000, or one")
 	budget    = flag.Duration("budget", 0, "stop taking seeds after this time; 0 plays the whole range")
+	maxFail   = flag.Int("maxfail", 10, "stop after so many failing seeds")
 	allTraces = flag.Bool("trace", false, "print the steps of every seed")
 )
 
@@ -37,7 +38,7 @@ type tally struct {
 func (a *tally) take() (uint64, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.next > a.last || len(a.failures) >= 10 {
+	if a.next > a.last || len(a.failures) >= *maxFail {
 		return 0, false
 	}
 	a.next++

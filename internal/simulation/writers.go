@@ -38,7 +38,7 @@ func actions() []action {
 		{"repartition", 2, (*Sim).repartition},
 		{"upgrade", 1, (*Sim).upgrade},
 		{"write without commit", 4, (*Sim).writeAhead},
-		{"start a run", 24, (*Sim).startRun},
+		{"start a run", 40, (*Sim).startRun},
 		{"deliver events", 16, (*Sim).deliver},
 		{"kill a run", 5, (*Sim).killLaptop},
 		{"let time pass", 6, (*Sim).jump},
@@ -397,10 +397,17 @@ func (s *Sim) startRun() {
 	if s.prof.twoStates {
 		number = s.rng.IntN(2)
 	}
+	if s.busy(number) && s.rng.IntN(4) > 0 {
+		s.deleteRows() // the run that is under way meets a commit instead
+		return
+	}
 	var request maintenance.Request
 	request.Trigger = "call"
-	if s.rng.IntN(8) > 0 {
+	if s.rng.IntN(3) > 0 {
 		request.Jobs = append(request.Jobs, s.rewriteRequest())
+	}
+	if s.rng.IntN(3) == 0 {
+		request.Jobs = append(request.Jobs, s.partial(maintenance.RewritePositionDeleteFiles, map[string]string{"rewrite-all": "true"}))
 	}
 	if s.rng.IntN(3) == 0 {
 		request.Jobs = append(request.Jobs, maintenance.JobRequest{Job: maintenance.RewriteManifests})
@@ -411,7 +418,12 @@ func (s *Sim) startRun() {
 		}})
 	}
 	if s.rng.IntN(3) == 0 {
-		request.Jobs = append(request.Jobs, maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles})
+		sweep := maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles}
+		if s.rng.IntN(2) == 0 {
+			// The least age that is allowed: what zombies wrote must stay all the same.
+			sweep.Args = map[string]string{"older_than": s.world.Clock.Now().Add(-25 * time.Hour).Format(time.DateTime)}
+		}
+		request.Jobs = append(request.Jobs, sweep)
 	}
 	if len(request.Jobs) > 0 {
 		s.call(request, number)
@@ -426,11 +438,16 @@ func (s *Sim) rewriteRequest() maintenance.JobRequest {
 	if s.rng.IntN(2) == 0 {
 		options["max-file-group-size-bytes"] = strconv.Itoa(1000 + s.rng.IntN(4000))
 	}
+	return s.partial(maintenance.RewriteDataFiles, options)
+}
+
+// partial is the request of a rewrite that may commit in several steps.
+func (s *Sim) partial(job maintenance.Job, options map[string]string) maintenance.JobRequest {
 	if s.rng.IntN(2) == 0 {
 		options["partial-progress.enabled"] = "true"
 		options["partial-progress.max-commits"] = strconv.Itoa(1 + s.rng.IntN(3))
 	}
-	return maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: options}
+	return maintenance.JobRequest{Job: job, Options: options}
 }
 
 // oldest is how long a process may live: half a day less than the horizon of orphans.
@@ -438,7 +455,7 @@ const oldest = 60 * time.Hour
 
 // jump lets minutes, a day or half a week pass. No process outlives the horizon of orphans: machines of that age are gone.
 func (s *Sim) jump() {
-	d := []time.Duration{20 * time.Minute, 20 * time.Minute, 3 * time.Hour, 25 * time.Hour, 4 * 24 * time.Hour}[s.rng.IntN(5)]
+	d := []time.Duration{20 * time.Minute, 3 * time.Hour, 26 * time.Hour, 30 * time.Hour, 4 * 24 * time.Hour}[s.rng.IntN(5)]
 	at := s.world.Clock.Now().Add(d)
 	for _, p := range s.procs {
 		if !p.dead && at.Sub(p.begun) > oldest {

@@ -1,11 +1,15 @@
 package compact_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/compact/arrow"
 	"firn/internal/handoff"
+	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
 )
 
@@ -50,5 +54,50 @@ func TestReferenceTablesInOrder(t *testing.T) {
 				}
 			}, ordered(curve))
 		})
+	}
+}
+
+// TestRepartitionInOrder sends the rows of older specs to the current one and orders them: each partition gets the rows that the other engine
+// gives it.
+func TestRepartitionInOrder(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"part_evolved", "part_void", "eq_mixed"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ref := icebergtest.Reference(t, name)
+			state := ref.Table(t)
+			current := outputSpec(state.Metadata.DefaultPartitionSpec())
+			rows := func(opts ...benchOption) (map[string]int64, *bench, []handoff.GroupResult) {
+				b := newBench(t, ref.Store, state, append(opts, current)...)
+				results := b.rewriteAll()
+				out := map[string]int64{}
+				for i, r := range results {
+					checkProof(t, b, i, r)
+				}
+				for _, f := range b.outputs(results) {
+					out[fmt.Sprintf("%#v", f.Partition())] += f.Count()
+				}
+				return out, b, results
+			}
+			want, _, _ := rows(run(0), limits(arrow.Limits{}))
+			got, b, results := rows(run(1), ordered(maintenance.NoCurve))
+			if !maps.Equal(got, want) {
+				t.Errorf("rows by partition %v: want %v", got, want)
+			}
+			tbl := ref.World(t).Open(ref.ID)
+			b.commit(tbl, results)
+			for _, fault := range tbl.Rows().Check(ref.Expected.Rows.RowCount, ref.Expected.Columns) {
+				t.Error(fault)
+			}
+		})
+	}
+}
+
+// TestOrderWithBrotli: the codec that pages are not written with, and bloom filters, go with an order too.
+func TestOrderWithBrotli(t *testing.T) {
+	t.Parallel()
+	for _, codec := range []string{"brotli", "gzip"} {
+		rewriteReferenceTable(t, "types_v2", nil, ordered(maintenance.NoCurve), property("write.parquet.compression-codec", codec),
+			property("write.parquet.bloom-filter-enabled.column.id", "true"))
 	}
 }

@@ -227,11 +227,16 @@ func (m *merge) column(i int) error {
 	if m.out.Pages == nil {
 		return m.batches(i)
 	}
-	w, err := m.out.Pages.StartColumn(nil)
+	// A dictionary of the group is taken over unless it would be most of the column; else the writer finds out whether one pays.
+	d := m.dictionaries[i]
+	if d != nil && (m.form(i) != allCodes || 2*d.Len() > len(m.seq)) {
+		d = nil
+	}
+	w, err := m.out.Pages.StartColumn(d)
 	if err != nil {
 		return err
 	}
-	if err := m.vectors(i, w.Append); err != nil {
+	if err := m.vectors(i, d != nil, w.Append); err != nil {
 		return err
 	}
 	done, err := m.out.Pages.EndColumn()
@@ -250,7 +255,7 @@ func (m *merge) batches(i int) error {
 	if err != nil {
 		return err
 	}
-	return m.vectors(i, func(v *chunk.Vector) error {
+	return m.vectors(i, false, func(v *chunk.Vector) error {
 		sum, err := v.Sum(&f.column, nil)
 		if err != nil {
 			return err
@@ -265,22 +270,63 @@ func (m *merge) batches(i int) error {
 	})
 }
 
-// vectors yields the rows of a column of a row group. A vector is only valid during the call of yield.
-func (m *merge) vectors(i int, yield func(*chunk.Vector) error) error {
-	f := &m.forms[i]
+// coding says how the records of a column lie in the runs of a part.
+type coding int
+
+const (
+	noCodes coding = iota
+	allCodes
+	someCodes
+)
+
+func (m *merge) form(i int) coding {
+	coded := 0
+	for _, r := range m.runs {
+		if r.coded[i] {
+			coded++
+		}
+	}
+	switch coded {
+	case 0:
+		return noCodes
+	case len(m.runs):
+		return allCodes
+	}
+	return someCodes
+}
+
+// vectors yields the rows of a column of a row group, as indices of the group's dictionary if codes are wanted, else with PLAIN values. A vector
+// is only valid during the call of yield.
+func (m *merge) vectors(i int, codes bool, yield func(*chunk.Vector) error) error {
+	f, d, v := &m.forms[i], m.dictionaries[i], &m.scratch.converted
+	kind, coded := m.form(i), codedForm(m.forms[i])
 	streams := m.scratch.streamsOf(len(m.runs))
 	for r, run := range m.runs {
 		streams[r].open(m.spill, run.columns[i], m.cursors[i][r], m.buffer())
 	}
 	for at := 0; at < len(m.seq); {
-		block, n, err := records(m.scratch.block[:0], streams, f, m.seq[at:min(at+batchRows, len(m.seq))], batchBytes)
+		rows := m.seq[at:min(at+batchRows, len(m.seq))]
+		block, n := m.scratch.block[:0], 0
+		var err error
+		switch {
+		case kind == noCodes:
+			block, n, err = records(block, streams, f, rows, batchBytes)
+		case codes:
+			block, n, err = records(block, streams, &coded, rows, batchBytes)
+		default:
+			block, n, err = m.expanded(block, streams, i, rows)
+		}
 		if err != nil {
 			return err
 		}
 		m.scratch.block = block
+		if codes {
+			decodeCodes(v, f, d, block)
+		} else {
+			m.scratch.plain = f.decode(v, m.scratch.plain, block)
+		}
 		at += n
-		m.scratch.plain = f.decode(&m.scratch.vector, m.scratch.plain, block)
-		if err := yield(&m.scratch.vector); err != nil {
+		if err := yield(v); err != nil {
 			return err
 		}
 	}
@@ -288,6 +334,29 @@ func (m *merge) vectors(i int, yield func(*chunk.Vector) error) error {
 		m.cursors[i][r] = run.columns[i].length - streams[r].left()
 	}
 	return nil
+}
+
+// expanded is records with codes replaced by their values.
+func (m *merge) expanded(dst []byte, streams []stream, i int, rows []uint16) (out []byte, n int, err error) {
+	f, coded := &m.forms[i], codedForm(m.forms[i])
+	for n < len(rows) && len(dst) < batchBytes {
+		run := rows[n]
+		if !m.runs[run].coded[i] {
+			rec, err := streams[run].record(f)
+			if err != nil {
+				return dst, n, err
+			}
+			dst = append(dst, rec...)
+		} else {
+			rec, err := streams[run].record(&coded)
+			if err != nil {
+				return dst, n, err
+			}
+			dst = decoded(dst, f, m.dictionaries[i], rec)
+		}
+		n++
+	}
+	return dst, n, nil
 }
 
 // place records where the rows of the row group went.

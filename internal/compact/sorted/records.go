@@ -143,7 +143,7 @@ func (f *form) size(b []byte) int {
 
 // decode fills a vector with the rows of whole records. plain is memory for its values, which is returned for the next call.
 func (f *form) decode(v *chunk.Vector, plain, recs []byte) []byte {
-	v.Rows, v.Entries, v.Values, v.Rep, v.Def = 0, 0, 0, v.Rep[:0], v.Def[:0]
+	v.Rows, v.Entries, v.Values, v.Rep, v.Def, v.Dictionary = 0, 0, 0, v.Rep[:0], v.Def[:0], nil
 	plain = plain[:0]
 	for len(recs) > 0 {
 		n := f.size(recs)

@@ -21,6 +21,8 @@ type run struct {
 	keys    extent
 	order   extent // For each sorted row its number in the window, 4 bytes each.
 	columns []extent
+	// coded says which columns are codes.
+	coded []bool
 	// places is where the sorted rows went in the outputs, 4 bytes each, written while runs are merged.
 	places []extent
 	// base is the first place of the part.
@@ -133,16 +135,20 @@ func (s *sorting) sortWindow(ctx context.Context, w window) (made *run, largest 
 		if err := ctx.Err(); err != nil {
 			return nil, 0, err
 		}
-		size, err := s.load(w, i)
+		size, coded, err := s.load(w, i)
 		if err != nil {
 			return nil, 0, err
 		}
 		largest = max(largest, size)
-		e, err := s.spillColumn(&s.forms[i], order)
+		f := s.forms[i]
+		if coded {
+			f = codedForm(f)
+		}
+		e, err := s.spillColumn(&f, order)
 		if err != nil {
 			return nil, 0, err
 		}
-		made.columns = append(made.columns, e)
+		made.columns, made.coded = append(made.columns, e), append(made.coded, coded)
 	}
 	return made, largest, nil
 }
@@ -188,16 +194,16 @@ type item struct {
 
 // sortKeys returns the rows in the order of their keys; equal ones keep their order.
 func (s *sorting) sortKeys(k *keys.Keys) []uint32 {
-	items := s.scratch.items[:0]
+	items, common := s.scratch.items[:0], commonPrefix(k)
 	for i := range k.Rows() {
-		items = append(items, item{prefix: prefixOf(k.At(i)), row: uint32(i)})
+		items = append(items, item{prefix: prefixOf(k.At(i)[common:]), row: uint32(i)})
 	}
 	s.scratch.items = items
 	if cap(s.scratch.swap) < len(items) {
 		s.scratch.swap = make([]item, len(items))
 	}
 	items = radix(items, s.scratch.swap[:len(items)])
-	if k.Width == 0 || k.Width > prefixBytes {
+	if k.Width == 0 || k.Width-common > prefixBytes {
 		for from := 0; from < len(items); {
 			to := from + 1
 			for to < len(items) && items[to].prefix == items[from].prefix {
@@ -215,6 +221,26 @@ func (s *sorting) sortKeys(k *keys.Keys) []uint32 {
 	}
 	s.scratch.order = order
 	return order
+}
+
+// commonPrefix is how many bytes all keys begin with.
+func commonPrefix(k *keys.Keys) int {
+	first := k.At(0)
+	n := len(first)
+	for i := range k.Rows() {
+		key := k.At(i)
+		if len(key) >= n && bytes.Equal(key[:n], first[:n]) {
+			continue
+		}
+		n = min(n, len(key))
+		for j := range n {
+			if key[j] != first[j] {
+				n = j
+				break
+			}
+		}
+	}
+	return n
 }
 
 // radix sorts items by their prefix, equal ones in their order, byte after byte from the last; bytes that are the same everywhere are passed
@@ -300,32 +326,6 @@ func (s *sorting) spillOrder(order []uint32) (extent, error) {
 		}
 	}
 	return g.done()
-}
-
-// load reads a column of a window into records, and sums up what it read.
-func (s *sorting) load(w window, leaf int) (int64, error) {
-	f, l := &s.forms[leaf], s.job.Target.Layout.Leaves[leaf]
-	s.scratch.records, s.scratch.ends = s.scratch.records[:0], s.scratch.ends[:0]
-	rows := int64(0)
-	err := w.scan(leaf, l.MaxDef, func(b *column.Batch) error {
-		s.scratch.plain = toVector(&s.scratch.vector, s.scratch.plain, &f.column, b)
-		sum, err := s.scratch.vector.Sum(&f.column, nil)
-		if err != nil {
-			return fmt.Errorf("read column %s: %w", l.Path, err)
-		}
-		s.sumIn[leaf] += sum
-		s.nullsIn[leaf] += uint64(b.Levels - b.Len())
-		s.scratch.records, s.scratch.ends = f.append(s.scratch.records, s.scratch.ends, &s.scratch.vector)
-		rows += int64(b.Rows)
-		if s.tooLarge(w, len(s.scratch.records)) {
-			return errTooLarge
-		}
-		return nil
-	})
-	if err == nil && rows != w.kept {
-		err = fmt.Errorf("read column %s: %d rows of %d", l.Path, rows, w.kept)
-	}
-	return int64(len(s.scratch.records)), err
 }
 
 // spillColumn writes the records of a column in sorted order.

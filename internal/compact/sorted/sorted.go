@@ -18,6 +18,7 @@ import (
 	"firn/internal/maintenance"
 	"firn/internal/parquet/chunk"
 	"firn/internal/parquet/column"
+	"firn/internal/parquet/encoding"
 	"firn/internal/store"
 )
 
@@ -85,6 +86,9 @@ type sorting struct {
 	// spill holds the sorted runs of a part, moves what the permutation needs of all parts.
 	spill, moves *spill
 	outputs      []iceberg.DataFile
+	// dictionaries are those of columns that are moved as codes; plain says which are, or are from now on, moved as values.
+	dictionaries []*encoding.Dictionary
+	plain        []bool
 	// sums and null counts of each column, on the way in and out.
 	sumIn, sumOut, nullsIn, nullsOut []uint64
 	// placed counts the rows that were written, base those of finished parts; done are the runs of these.
@@ -104,9 +108,13 @@ type scratch struct {
 	records []byte
 	ends    []uint32
 	plain   []byte
-	vector  chunk.Vector
-	batch   column.Batch
-	streams []stream
+	reader  chunk.Reader
+	// vector is what pages are decoded into, kept what is left of it, converted what batches become.
+	vector, kept, converted chunk.Vector
+	codes                   []uint32
+	spans                   []encoding.Span
+	batch                   column.Batch
+	streams                 []stream
 }
 
 // streamsOf returns n streams whose memory is used again.
@@ -174,6 +182,7 @@ func (s *sorting) prepare() error {
 		s.forms = append(s.forms, f)
 	}
 	n := len(s.forms)
+	s.dictionaries, s.plain = make([]*encoding.Dictionary, n), make([]bool, n)
 	s.sumIn, s.sumOut, s.nullsIn, s.nullsOut = make([]uint64, n), make([]uint64, n), make([]uint64, n), make([]uint64, n)
 	return nil
 }

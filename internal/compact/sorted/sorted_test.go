@@ -76,7 +76,7 @@ func TestSortAgainstModel(t *testing.T) {
 		for i := range o.Fields {
 			o.Fields[i].Descending, o.Fields[i].NullsLast = rapid.Bool().Draw(t, "desc"), rapid.Bool().Draw(t, "nulls last")
 		}
-		w.job.Ordering = o
+		w.job.Ordering, w.job.Writer.DictBytes = o, rapid.SampledFrom([]int64{5, 30, 1 << 20}).Draw(t, "dictionary") // Some columns give up codes on the way.
 		w.job.ExpectedOutputFiles = rapid.IntRange(1, 3).Draw(t, "outputs")
 		limits := sorted.Limits{
 			WindowBytes: rapid.SampledFrom([]int64{800, 1 << 20}).Draw(t, "window"), HeldBytes: rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "held"),

@@ -106,6 +106,16 @@ func (p *Projection) Scan(leaf int, rows column.Run, yield func(*column.Batch) e
 	return nil
 }
 
+// Raw is the file's column of a leaf that needs nothing done: its levels and values are those of the leaf. ok is false where it does.
+func (p *Projection) Raw(leaf int) (column int, ok bool) {
+	pl := p.plans[leaf]
+	if id := pl.leaf.FieldID; id == layout.RowIDField || id == layout.LastUpdatedField {
+		return -1, false
+	}
+	m := Mapping{plan: pl, MaxDef: pl.leaf.MaxDef}
+	return pl.column, pl.column >= 0 && m.Raw()
+}
+
 // generatedRows is the size of a batch of a column that the file lacks.
 const generatedRows = 16 << 10
 

@@ -26,7 +26,7 @@ const (
 )
 
 // keep decides whether a row group is copied as a whole, and then keeps its footer. Pages are not merged and nothing is decoded, so all columns
-// have to be there as they are wanted, bloom filters included. A table that names no codec leaves pages in theirs, see acceptCodecs.
+// have to be there as they are wanted, bloom filters included. A table that names no codec leaves pages in theirs, see settleKept.
 func (r *rewrite) keep(in *input, g *group, raw footer.RowGroup) {
 	target := r.job.Writer.RowGroupBytes
 	size := g.bytes()
@@ -84,19 +84,20 @@ func (r *rewrite) concat(ctx context.Context, o *output, s rowGroupOf) error {
 	o.splits = append(o.splits, start)
 	columns := footer.RowGroup{Struct: g}.Columns()
 	made := make([]indexes, len(columns))
-	var shifts []int64
+	var raw int64
 	for i, leaf := range r.job.Target.Layout.Leaves {
 		c := &stream{rewrite: r, out: o, source: s, leaf: leaf, chunk: &s.chunks[i]}
 		shift := o.size - c.chunk.offset
 		if err := c.copy(ctx, f, f.chunks[i]); err != nil {
 			return err
 		}
-		shifts = append(shifts, shift)
+		raw += columns[i].Metadata().IntOr(footer.ColumnBytes, 0)
 		o.sizes[i] += c.chunk.length
 		r.tiers[engine.TierConcat] += c.chunk.length
 		c.shift(columns[i], r.template.paths[i], shift)
 		made[i] = c.indexes(shift)
 	}
+	g.Put(footer.GroupBytes, footer.Int64Value(raw)) // Columns that the table dropped are gone.
 	g.Put(footer.GroupFileOffset, footer.Int64Value(start))
 	g.Put(footer.GroupCompressedBytes, footer.Int64Value(o.size-start))
 	g.Put(footer.GroupOrdinal, footer.Int16Value(int16(len(o.groups))))

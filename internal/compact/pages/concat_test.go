@@ -195,3 +195,26 @@ func TestSmallRowGroupsAreMergedBesideBigOnes(t *testing.T) {
 		t.Errorf("row groups of %v rows", rows)
 	}
 }
+
+// TestBigRowGroupsOfSeveralCodecs: all row groups of an output have one codec.
+func TestBigRowGroupsOfSeveralCodecs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, schema(), map[string]string{"write.parquet.row-group-size-bytes": "30000"})
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i, codec := range []compress.Compression{compress.Codecs.Snappy, compress.Codecs.Zstd, compress.Codecs.Snappy} {
+		w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 600, i)}, parquet.WithCompression(codec)), 600)
+	}
+	result, err := w.rewrite(pages.Limits{})
+	must(t, err)
+	compareRows(t, w, result)
+	if result.Tiers[engine.TierConcat] == 0 || result.Tiers[engine.TierRecode] == 0 {
+		t.Errorf("tiers %v", result.Tiers)
+	}
+	for _, g := range decodeFooter(t, w.get(result.Outputs[0].FilePath())).RowGroups() {
+		for _, c := range g.Columns() {
+			if codec := c.Metadata().IntOr(footer.ColumnCodec, -1); codec != int64(compress.Codecs.Zstd) {
+				t.Fatalf("a chunk has codec %d", codec)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package pages_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -346,5 +347,44 @@ func checkBlooms(t *testing.T, w *world, result engine.Result, want map[string]b
 			}
 			return nil
 		}))
+	}
+}
+
+// TestDamageInConvertedColumns: damage and values that do not fit are found while a column is converted, and named by their place.
+func TestDamageInConvertedColumns(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(1, 2))
+	p := iceberg.PrimitiveTypes
+	old, err := layout.New(iceberg.NewSchema(0, opt(1, "n", p.Int32), opt(2, "s", p.String)), false)
+	must(t, err)
+	props := map[string]string{"write.parquet.compression-codec": "uncompressed"}
+	good := encode(t, old, [][]column.Batch{random(old, rng, 500, 1)}, parquet.WithDictionaryFor("n", false))
+	at, n := decodeFooter(t, good).RowGroups()[0].Columns()[0].Metadata().Span()
+	seen := map[string]int{}
+	for range 150 {
+		bad := slices.Clone(good)
+		bad[at+rng.Int64N(min(n, 60))] ^= byte(1 + rng.IntN(255)) // In the page's header and its first levels.
+		w := newWorld(t, iceberg.NewSchema(1, opt(1, "n", p.Int64), opt(2, "s", p.String)), props)
+		w.add(good, 500)
+		w.add(bad, 500)
+		_, err := w.rewrite(pages.Limits{})
+		switch {
+		case err == nil:
+			seen["copied"]++ // A level or value that is as good as another.
+		case strings.Contains(err.Error(), "in-1.parquet: row group 0, column n, page 0: ") && errors.Is(err, engine.ErrRefused),
+			strings.Contains(err.Error(), "copy pages: "): // What this engine cannot read is for another one to name.
+			seen["refused"]++
+		default:
+			t.Fatal(err)
+		}
+	}
+	if seen["refused"] < 50 {
+		t.Errorf("damage goes unseen: %v", seen)
+	}
+	w := newWorld(t, iceberg.NewSchema(1, req(1, "n", p.Int64), opt(2, "s", p.String)), props)
+	w.add(good, 500)
+	if _, err := w.rewrite(pages.Limits{}); !errors.Is(err, engine.ErrRefused) || !strings.Contains(err.Error(), "a null in a required column") ||
+		!strings.Contains(err.Error(), "in-0.parquet: row group 0, column n, page 0") {
+		t.Errorf("nulls in a required column: %v", err)
 	}
 }

@@ -57,10 +57,7 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 	for i := range job.Target.Layout.Leaves {
 		r.maxDef = append(r.maxDef, r.inputs[0].shape.maps[i].MaxDef)
 	}
-	if err := r.acceptShapes(); err != nil {
-		return nil, err
-	}
-	if err := r.acceptCodecs(); err != nil {
+	if err := r.settleKept(); err != nil {
 		return nil, err
 	}
 	return r, r.acceptRows()
@@ -111,39 +108,38 @@ func (r *rewrite) acceptChunk(leaf int, c footer.Chunk) error {
 	return nil
 }
 
-// acceptShapes gives up keeping row groups of which a column has to be converted after all, since it is not required in other files.
-func (r *rewrite) acceptShapes() error {
+// settleKept gives up keeping row groups of which a column has to be converted after all, since it is not required in other files, and those of
+// another codec than the table's beside ones of that: some readers take a column's codec from the first row group of a file. What is not kept has to be
+// of a kind that this engine reads.
+func (r *rewrite) settleKept() error {
+	var groups []*group
+	wanted, foreign := int64(r.job.Writer.Codec), int64(none)
+	same := true
 	for _, in := range r.inputs {
 		for i := range in.groups {
 			g := &in.groups[i]
+			groups = append(groups, g)
 			for leaf := 0; leaf < len(g.chunks) && g.kept != nil; leaf++ {
 				if !g.raw(in, leaf) {
 					g.kept = nil
 				}
 			}
-			if g.kept == nil && g.declined != nil {
-				return g.declined
+			codec := wanted
+			if g.kept != nil {
+				codec = g.codec
 			}
+			if foreign == none {
+				foreign = codec
+			}
+			same = same && codec == foreign
 		}
 	}
-	return nil
-}
-
-// acceptCodecs wants one codec in all row groups: some readers take a column's codec from the first row group of a file.
-func (r *rewrite) acceptCodecs() error {
-	codec := int64(mixed)
-	for _, in := range r.inputs {
-		for i := range in.groups {
-			g, own := &in.groups[i], int64(r.job.Writer.Codec)
-			if g.kept != nil {
-				own = g.codec
-			}
-			if codec == mixed {
-				codec = own
-			}
-			if own != codec {
-				return decline("row groups of %s and of %s", encoding.Codec(codec), encoding.Codec(own))
-			}
+	for _, g := range groups {
+		if !same && g.codec != wanted {
+			g.kept = nil
+		}
+		if g.kept == nil && g.declined != nil {
+			return g.declined
 		}
 	}
 	return nil

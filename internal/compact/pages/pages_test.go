@@ -448,10 +448,6 @@ func TestDeclined(t *testing.T) {
 		"the manifest entry 501":       func(w *world, _ *pages.Limits) { w.add(w.get(w.job.Inputs[0].FilePath()), 501) },
 		"the Parquet magic is missing": func(w *world, _ *pages.Limits) { w.add([]byte("no Parquet file at all"), 500) },
 		"cannot be read as string":     func(w *world, _ *pages.Limits) { other(w, 2, "country", iceberg.PrimitiveTypes.Bool) },
-		"row groups of ZSTD and of SNAPPY": func(w *world, _ *pages.Limits) {
-			w.job.Writer.RowGroupBytes = 1000
-			w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, parquet.WithCompression(compress.Codecs.Snappy)), 500)
-		},
 	} {
 		w := newWorld(t, schema(), nil)
 		w.add(encode(t, w.layout, [][]column.Batch{generate(w.layout, rng, 500, 1)}, zstd), 500)

@@ -2,7 +2,6 @@ package pages_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,76 +208,6 @@ func (c change) merge(t *testing.T, files ...[]parquet.WriterProperty) {
 	compareRows(t, w, result)
 	for _, f := range result.Outputs {
 		checkStatistics(t, w, f)
-	}
-}
-
-// piece is a run of rows of a file.
-type piece struct {
-	path string
-	column.Run
-}
-
-// compareRows compares the outputs with the inputs in the order in which the row map says that rows went out.
-func compareRows(t *testing.T, w *world, result engine.Result) {
-	t.Helper()
-	var out []piece
-	in := make([][]piece, len(result.Outputs))
-	for i, s := range result.RowMap.Sources {
-		next := int64(0)
-		mask := w.job.Inputs[i].Mask
-		for _, r := range s.Ranges {
-			for ; mask != nil && mask.Contains(uint64(next)); next++ {
-			}
-			if r.First != next {
-				t.Errorf("row map of input %d: %+v", i, s.Ranges)
-			}
-			if mask != nil && mask.Rank(uint64(next+r.Count-1)) != mask.Rank(uint64(next)) {
-				t.Errorf("row map of input %d has rows that are deleted: %+v", i, r)
-			}
-			next += r.Count
-			in[r.Output] = append(in[r.Output], piece{s.Path, column.Run{From: r.First, To: r.First + r.Count}})
-		}
-		for ; mask != nil && mask.Contains(uint64(next)); next++ {
-		}
-		if next != w.job.Inputs[i].Count() || s.Path != w.job.Inputs[i].FilePath() {
-			t.Errorf("row map of input %d ends at %d", i, next)
-		}
-	}
-	for _, f := range result.Outputs {
-		out = append(out, piece{f.FilePath(), column.Run{To: f.Count()}})
-	}
-	ordered := true
-	for i, pieces := range in {
-		offsets := map[piece]int64{}
-		for _, s := range result.RowMap.Sources {
-			for _, r := range s.Ranges {
-				if r.Output == i {
-					offsets[piece{s.Path, column.Run{From: r.First, To: r.First + r.Count}}] = r.Offset
-				}
-			}
-		}
-		by := func(a, b piece) int { return cmp.Compare(offsets[a], offsets[b]) }
-		ordered = ordered && slices.IsSortedFunc(pieces, by)
-		slices.SortFunc(pieces, by)
-		next := int64(0)
-		for _, p := range pieces {
-			if offsets[p] != next {
-				t.Errorf("row map: rows of output %d at %d, want %d", i, offsets[p], next)
-			}
-			next += p.To - p.From
-		}
-	}
-	all := slices.Concat(in...)
-	for _, leaf := range w.layout.Leaves {
-		if a, b := arrowText(w, leaf, all), arrowText(w, leaf, out); a != b {
-			t.Errorf("column %s: arrow-go reads other values", leaf.Path)
-		}
-		if !ordered || w.masked() || w.mixed {
-			continue // parquet-go is asked for whole files only, and cannot read some LZ4 blocks of arrow-go.
-		}
-		if a, b := parquetText(w, leaf, all), parquetText(w, leaf, out); a != b {
-			t.Errorf("column %s: parquet-go reads other values", leaf.Path)
-		}
 	}
 }
 

@@ -23,6 +23,7 @@ func main() {
 		return edge.Handler(plan.New(plan.Deps{
 			Catalog: p.Reader,
 			Work:    work, WorkLocation: p.Settings().WorkLocation, Leases: state, Now: p.Now, NewAttempt: uuid.NewString, Log: p.Log,
+			SortGroupBytes: p.Settings().SortGroupBytes(),
 		}).Handle), nil
 	})
 }

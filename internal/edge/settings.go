@@ -90,6 +90,12 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 	return s, errors.Join(faults...)
 }
 
+// spillRatio is how many bytes of rows a byte of compressed input is taken for.
+const spillRatio = 4
+
+// SortGroupBytes is the most input bytes that a worker can sort within the spill limit; 0 is no limit.
+func (s Settings) SortGroupBytes() int64 { return s.SpillLimitBytes / spillRatio }
+
 // SpillFrom lets the environment override where and how much sorts may spill.
 func (s *Settings) SpillFrom(env map[string]string) error {
 	if v := env[contract.EnvSpillDir]; v != "" {

@@ -50,6 +50,7 @@ func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runne
 	functions := map[string]edge.Raw{
 		contract.FunctionPlan: edge.Handler(plan.New(plan.Deps{
 			Catalog: clients.Reader, Work: work, WorkLocation: w.location, Leases: st, Now: opts.Now, NewAttempt: uuid.NewString, Log: opts.Log,
+			SortGroupBytes: clients.Settings().SortGroupBytes(),
 		}).Handle),
 		contract.FunctionCompact: w.compact(),
 		contract.FunctionCommit:  said.commit(w.commit()),

@@ -10,6 +10,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/decide"
+	"firn/internal/decide/ordering"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
@@ -42,6 +43,11 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	plan, found, err := p.selectFiles(ctx, snap, opts)
 	if err != nil {
 		return err
+	}
+	if rows != nil && strategy != decide.BinPack {
+		if plan.Groups, err = p.cutGroups(plan.Groups, found, opts, rows); err != nil {
+			return err
+		}
 	}
 	if index.Detail, err = json.Marshal(summaryOf(plan)); err != nil {
 		return fmt.Errorf("encode plan summary: %w", err)
@@ -79,6 +85,34 @@ func (s selection) orderingOf(g maintenance.FileGroup) *maintenance.Ordering {
 	o := *s.ordering
 	o.PartSizeBytes = s.opts.SplitSizeBytes(g.SizeBytes)
 	return &o
+}
+
+// cutGroups divides groups that are too large for one worker's sort.
+func (p *planner) cutGroups(
+	groups []maintenance.FileGroup, found map[int]located, opts decide.DataFilesOptions, rows *maintenance.Ordering,
+) ([]maintenance.FileGroup, error) {
+	schema, err := p.table.WhereSchema()
+	if err != nil {
+		return nil, err
+	}
+	var out []maintenance.FileGroup
+	for _, g := range groups {
+		files := make([]ordering.File, len(g.Files))
+		for i, f := range g.Files {
+			files[i] = ordering.File{SizeBytes: f.SizeBytes, Lower: found[f.Ref].lower, Upper: found[f.Ref].upper}
+		}
+		for _, part := range ordering.Cut(rows, schema.Columns, files, p.deps.SortGroupBytes) {
+			made := g
+			made.Index, made.Files, made.SizeBytes = len(out), nil, 0
+			for _, i := range part {
+				made.Files = append(made.Files, g.Files[i])
+				made.SizeBytes += g.Files[i].SizeBytes
+			}
+			made.ExpectedOutputFiles = opts.ExpectedOutputFiles(made.SizeBytes)
+			out = append(out, made)
+		}
+	}
+	return out, nil
 }
 
 // selectFiles scans the snapshot, decides, and reads the selected entries.

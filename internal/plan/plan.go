@@ -29,6 +29,8 @@ type Deps struct {
 	Work         store.ReadWriter
 	WorkLocation string
 	Leases       state.Leases
+	// SortGroupBytes is the most input bytes that one worker sorts; 0 is no limit. Larger groups are cut by key range.
+	SortGroupBytes int64
 	// Now is the clock; NewAttempt makes a name that no other attempt has.
 	Now        func() time.Time
 	NewAttempt func() string

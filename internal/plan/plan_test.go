@@ -34,7 +34,7 @@ type desk struct {
 	attempts int
 }
 
-func newDesk(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table) *desk {
+func newDesk(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, changes ...func(*plan.Deps)) *desk {
 	t.Helper()
 	d := &desk{work: store.NewFaults(store.NewMemory(w.Clock.Now)), leases: state.New(state.NewMemory())}
 	lease, err := d.leases.Acquire(context.Background(), tbl.ID, w.Clock.Now(), time.Hour, func(token int64) (maintenance.RunID, []byte) {
@@ -45,14 +45,18 @@ func newDesk(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table) *desk {
 	if err != nil || lease.RunID != d.run.RunID {
 		t.Fatal(err)
 	}
-	d.fn = plan.New(plan.Deps{
+	deps := plan.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
 		Work:    d.work, WorkLocation: workLocation, Leases: d.leases, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
 		NewAttempt: func() string {
 			d.attempts++
 			return fmt.Sprint("attempt-", d.attempts)
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&deps)
+	}
+	d.fn = plan.New(deps)
 	return d
 }
 

@@ -16,6 +16,8 @@ type located struct {
 	entry   handoff.Entry
 	deletes []lake.Entry
 	fault   error
+	// lower and upper are the bounds of the entry, where groups may be cut.
+	lower, upper map[int][]byte
 }
 
 // filter turns the where argument into a file filter; nil without one. A file that may hold matching rows is rewritten whole (Spark ignores
@@ -50,6 +52,9 @@ func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintena
 			return nil, err
 		}
 		l := located{deletes: selected.Deletes, fault: selected.Fault}
+		if p.deps.SortGroupBytes > 0 {
+			l.lower, l.upper = selected.Entry.File.LowerBoundValues(), selected.Entry.File.UpperBoundValues()
+		}
 		if l.fault == nil {
 			if l.entry, err = p.encode(selected.Entry); err != nil {
 				return nil, err

@@ -87,6 +87,15 @@ func ValueOf(v any) (Value, bool) {
 	return Value{}, false
 }
 
+// Compare orders two values of one column; false when they cannot be compared. NaN is above every number, -0.0 below 0.0, as in Java.
+func Compare(a, b Value) (int, bool) { return compare(a, b) }
+
+// Bound decodes a bound of the column in a manifest entry; ok is false for one that says nothing.
+func (c Column) Bound(data []byte) (v Value, ok bool) {
+	v, ok = decodeBound(c.Type, data)
+	return v, ok && !v.isNaN()
+}
+
 // compare orders two values of one column; false when they cannot be compared. NaN is above every number, -0.0 below 0.0, as in Java.
 func compare(a, b Value) (int, bool) {
 	if a.kind != b.kind {

@@ -111,6 +111,15 @@ func evolutions() map[string]evolution {
 			files:     [][]iceberg.NestedField{base, with(opt(3, "day", p.Date))},
 			constants: map[int]any{3: iceberg.Date(19_000), 4: "eu", 5: nil},
 		},
+		"variant, geometry, unknown": {
+			raw:   true,
+			table: with(opt(3, "v", iceberg.VariantType{}), opt(4, "g", iceberg.GeometryType{}), opt(5, "u", iceberg.UnknownType{})),
+			files: [][]iceberg.NestedField{with(opt(3, "v", iceberg.VariantType{}), opt(4, "g", iceberg.GeometryType{}))},
+		},
+		"variant and geometry added": {
+			table: with(opt(3, "v", iceberg.VariantType{}), opt(4, "g", iceberg.GeometryType{})),
+			files: [][]iceberg.NestedField{with(opt(3, "v", iceberg.VariantType{})), with(opt(4, "g", iceberg.GeometryType{}))},
+		},
 		"lineage": {
 			table: base, lineage: true,
 			files: [][]iceberg.NestedField{

@@ -48,7 +48,7 @@ func compareText(f maintenance.OrderingField, a, b string) int {
 	return c
 }
 
-// TestSortAgainstModel sorts random files with random deletes, orderings, limits and parts: the outputs hold exactly the kept rows, in the order
+// TestSortAgainstModel (cases A41 and A52) sorts random files with random deletes, orderings, limits and parts: the outputs hold exactly the kept rows, in the order
 // of a stable sort, and the permutation leads from each row to its place.
 func TestSortAgainstModel(t *testing.T) {
 	t.Parallel()
@@ -260,6 +260,47 @@ func TestCurvesMakeFilesSkippable(t *testing.T) {
 		t.Logf("%s: a point opens at most %d of 64 files", curve, most)
 		if most > 8 {
 			t.Errorf("%s: a point opens %d of 64 files: want at most 8", curve, most)
+		}
+	}
+}
+
+// TestCurvesWithNulls is case A47: null and empty binary values, strings and numbers in every combination, and a column that is null throughout,
+// go along a curve. No row has a helper column (case A48): a column may be named like Spark's.
+func TestCurvesWithNulls(t *testing.T) {
+	t.Parallel()
+	sc := iceberg.NewSchema(0, field(1, "n", types.Int64), field(2, "b", types.Binary), field(3, "ICEBERGZVALUE", types.String), field(4, "none", types.Binary))
+	for _, curve := range []maintenance.Curve{maintenance.ZOrder, maintenance.Hilbert} {
+		w := newWorld(t, sc, nil)
+		for range 3 {
+			columns := make([]column.Batch, 4)
+			for i := range columns {
+				columns[i] = column.Batch{Rows: 27, Levels: 27}
+			}
+			for combination := range 27 {
+				n, b, s := combination%3, combination/3%3, combination/9
+				columns[0].Def = append(columns[0].Def, int16(min(n, 1)))
+				if n > 0 {
+					columns[0].Int64 = append(columns[0].Int64, int64(n)-2)
+				}
+				for i, pick := range []int{b, s} {
+					columns[i+1].Def = append(columns[i+1].Def, int16(min(pick, 1)))
+					if pick > 0 {
+						columns[i+1].Bytes = append(columns[i+1].Bytes, []byte([]string{"", "longer than eight bytes"}[pick-1]))
+					}
+				}
+				columns[3].Def = append(columns[3].Def, 0)
+			}
+			w.add(t, nil, columns)
+		}
+		w.job.Ordering = &maintenance.Ordering{Curve: curve, Fields: by(1, 2, 3, 4).Fields, VarLengthContributionBytes: 4}
+		r, err := w.rewrite(t, sorted.Limits{WindowBytes: 300}, sorted.Spill{})
+		must(t, err)
+		got, want := w.outputs(t, r), slices.Clone(w.rows)
+		for _, rows := range [][][]string{got, want} {
+			slices.SortFunc(rows, slices.Compare)
+		}
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%s: other rows came out", curve)
 		}
 	}
 }

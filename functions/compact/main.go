@@ -3,11 +3,14 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"firn/internal/compact"
 	"firn/internal/compact/sorted"
+	"firn/internal/contract"
 	"firn/internal/edge"
 	"firn/internal/maintenance"
+	"firn/internal/telemetry"
 )
 
 func main() {
@@ -19,7 +22,7 @@ func main() {
 			}
 			settings := p.Settings()
 			return compact.New(compact.Deps{
-				Store: tables, WorkLocation: settings.WorkLocation, Log: p.Log,
+				Store: tables, WorkLocation: settings.WorkLocation, Log: p.Log, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionCompact), Now: p.Now,
 				Spill: sorted.Spill{Dir: settings.SpillDir, LimitBytes: settings.SpillLimitBytes},
 			}).Handle(ctx, in)
 		}), nil

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,6 +24,7 @@ import (
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
 	"firn/internal/store"
+	"firn/internal/telemetry"
 )
 
 // ErrTimeout says that the work was stopped before the host would have killed it.
@@ -39,6 +42,9 @@ type Deps struct {
 	// to the sorting engine, which spills to Spill.
 	Engine engine.Engine
 	Spill  sorted.Spill
+	// Metrics receives bytes by tier of each finished group, at the time of Now; nil drops them.
+	Metrics telemetry.Sink
+	Now     func() time.Time
 	// Log receives progress; nil drops it.
 	Log *slog.Logger
 	// NewAttempt names an attempt; nil means random UUIDs. No two calls may give the same name.
@@ -106,12 +112,32 @@ func (f *Function) group(ctx context.Context, work *handoff.Work, item maintenan
 		f.deps.Log.WarnContext(ctx, "group refused", "group", group.Index, "reason", reason)
 		result = handoff.GroupResult{Outcome: maintenance.Refused, Reason: reason}
 	}
+	if err := f.tell(ctx, &group, &result); err != nil {
+		return handoff.GroupResult{}, err
+	}
 	result.V, result.Run, result.Job, result.Batch = contract.PayloadVersion, group.Run, group.Job, group.Batch
 	result.Index, result.Attempt = group.Index, attempt
 	if _, err := work.WriteOnce(ctx, work.Result(group.Job, group.Index), &result); err != nil {
 		return handoff.GroupResult{}, err
 	}
 	return result, nil
+}
+
+// tell writes what operators want to know of a finished group.
+func (f *Function) tell(ctx context.Context, g *handoff.Group, r *handoff.GroupResult) error {
+	f.deps.Log.InfoContext(ctx, "group done", "group", g.Index, "outcome", r.Outcome, "engine", r.Engine,
+		"bytes_in", r.BytesIn, "bytes_out", r.BytesOut, "tiers", r.Tiers)
+	if f.deps.Metrics == nil || len(r.Tiers) == 0 {
+		return nil
+	}
+	var metrics []telemetry.Metric
+	for _, tier := range slices.Sorted(maps.Keys(r.Tiers)) {
+		metrics = append(metrics, telemetry.Metric{Name: contract.MetricTier(tier), Unit: telemetry.Bytes, Value: float64(r.Tiers[tier])})
+	}
+	if err := f.deps.Metrics.Emit(f.deps.Now(), g.Run.Table, g.Job, metrics); err != nil {
+		return fmt.Errorf("emit metrics of group %d: %w", g.Index, err)
+	}
+	return nil
 }
 
 // attempt prepares the group and hands it to the engine, with a deadline that leaves time to clean up.
@@ -152,6 +178,7 @@ func (f *Function) rewrite(ctx context.Context, work *handoff.Work, g *handoff.G
 	}
 	result := handoff.GroupResult{
 		Outcome: maintenance.Committed, Proof: made.Proof, Engine: made.Name, Outputs: []handoff.Entry{}, Permutation: made.Permutation,
+		Tiers: made.Tiers,
 	}
 	if len(t.sorted) > 0 && job.Ordering == nil {
 		result.Engine += " (rows keep the order of the inputs: the table's sort order is not applied)"

@@ -83,3 +83,7 @@ const UnsettledPrefix = "unsettled/"
 
 // MetricNamespace is the namespace of all metrics.
 const MetricNamespace = "Firn"
+
+// MetricTier is the name of the metric that counts the input bytes of a rewritten group which came into the outputs by a tier: concat, copy,
+// coalesce, recode, sort or fallback.
+func MetricTier(tier string) string { return "tier_" + tier + "_bytes" }

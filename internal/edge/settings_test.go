@@ -36,3 +36,21 @@ func TestLambdaSettings(t *testing.T) {
 		t.Errorf("missing variables: %v: want both named", err)
 	}
 }
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  map[string]string
+		want int64
+		ok   bool
+	}{
+		"85 % of the function's memory": {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1000"}, 1000 << 20 / 100 * 85, true},
+		"GOMEMLIMIT wins":               {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1000", "GOMEMLIMIT": "100MiB"}, 0, false},
+		"nobody tells":                  {nil, 0, false},
+		"no number":                     {map[string]string{"AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "much"}, 0, false},
+	} {
+		if got, ok := edge.MemoryLimit(c.env); got != c.want || ok != c.ok {
+			t.Errorf("%s: %d, %t", name, got, ok)
+		}
+	}
+}

@@ -175,8 +175,10 @@ type GroupResult struct {
 	Permutation string `json:"permutation,omitempty"`
 	// Proof shows that no row changed.
 	Proof Proof `json:"proof"`
-	// Engine names the engine and tier that did the work.
+	// Engine names the engine that did the work.
 	Engine string `json:"engine"`
+	// Tiers are bytes of inputs by how they came into the outputs: concat, copy, coalesce, recode, sort or fallback, from cheap to dear.
+	Tiers map[string]int64 `json:"tiers,omitempty"`
 	// BytesIn and BytesOut are file sizes.
 	BytesIn  int64 `json:"bytes_in"`
 	BytesOut int64 `json:"bytes_out"`

@@ -49,6 +49,11 @@ func (c *columnWriter) source(s rowGroupOf, data []byte) error {
 	if err != nil {
 		return c.where(s, 0, err)
 	}
+	if c.merged.full {
+		c.tiers[engine.TierRecode] += src.chunk.dictionary
+	} else if src.chunk.dictionary > 0 {
+		c.tiers[engine.TierCopy] += src.chunk.dictionary
+	}
 	src.readIndex()
 	for {
 		p, err := r.Next()

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"firn/internal/maintenance"
 	"firn/internal/sparksql"
@@ -119,6 +120,9 @@ type DataFilesOptions struct {
 	ShufflePartitionsPerFile   int
 	VarLengthContributionBytes int
 	MaxOutputSizeBytes         int
+	// QuietPeriod leaves files out that were added in this time before the plan (ours, not Spark's): who writes them may replace them while they are
+	// rewritten. 0 leaves none out.
+	QuietPeriod time.Duration
 	// RequireGain drops groups that GainsNothing: set for automatic runs, never for a call, which does what Spark does.
 	RequireGain bool
 }
@@ -154,6 +158,7 @@ func ParseDataFilesOptions(strategy Strategy, options map[string]string, table T
 	opts.DeleteFileThreshold = r.count("delete-file-threshold", math.MaxInt32, 0)
 	opts.DeleteRatioThreshold = r.fraction("delete-ratio-threshold", 0.3, 1)
 	opts.MaxFilesToRewrite = r.count("max-files-to-rewrite", 0, 1)
+	opts.QuietPeriod = r.age("quiet-period")
 	opts.MaxConcurrentFileGroupRewrites = r.count("max-concurrent-file-group-rewrites", 5, 1)
 	r.partialProgress(&opts)
 	opts.UseStartingSequenceNumber = r.flag("use-starting-sequence-number", true)
@@ -187,6 +192,19 @@ func (r *optionReader) sizesOf(opts *DataFilesOptions, table TableFacts, propert
 	if opts.MaxFileSizeBytes <= target {
 		r.fault("read option %s: %d must be above %s, which is %d", optionMax, opts.MaxFileSizeBytes, optionTarget, target)
 	}
+}
+
+// age reads a duration; 0 when it is not given.
+func (r *optionReader) age(name string) time.Duration {
+	text, ok := r.text(name)
+	if !ok {
+		return 0
+	}
+	d, err := ParseAge(text)
+	if err != nil {
+		r.fault("read option %s: %v", name, err)
+	}
+	return d
 }
 
 func (r *optionReader) partialProgress(opts *DataFilesOptions) {

@@ -40,7 +40,7 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
 		return nil
 	}
-	plan, found, err := p.selectFiles(ctx, snap, opts)
+	plan, found, quiet, err := p.selectFiles(ctx, snap, opts)
 	if err != nil {
 		return err
 	}
@@ -49,11 +49,16 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 			return err
 		}
 	}
-	if index.Detail, err = json.Marshal(summaryOf(plan)); err != nil {
+	summary := summaryOf(plan)
+	summary.QuietFiles = quiet
+	if index.Detail, err = json.Marshal(summary); err != nil {
 		return fmt.Errorf("encode plan summary: %w", err)
 	}
 	if len(plan.Groups) == 0 {
 		index.Outcome, index.Reason = emptyPlan(plan)
+		if quiet > 0 {
+			index.Reason += fmt.Sprintf("; %d are younger than quiet-period, %s", quiet, opts.QuietPeriod)
+		}
 		return nil
 	}
 	index.PartialProgress, index.MaxFailedCommits = opts.PartialProgress, opts.MaxFailedCommits
@@ -116,25 +121,24 @@ func (p *planner) cutGroups(
 }
 
 // selectFiles scans the snapshot, decides, and reads the selected entries.
-func (p *planner) selectFiles(ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions) (maintenance.RewritePlan, map[int]located, error) {
-	none := maintenance.RewritePlan{}
+func (p *planner) selectFiles(
+	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions,
+) (plan maintenance.RewritePlan, found map[int]located, quiet int, err error) {
 	filter, err := p.filter()
 	if err != nil {
-		return none, nil, err
+		return plan, nil, 0, err
 	}
 	scan, err := lake.NewScan(ctx, p.reader, p.table, snap)
 	if err != nil {
-		return none, nil, err
+		return plan, nil, 0, err
 	}
-	plan, err := decide.DataFiles(scan.Files(ctx, filter), opts)
-	if err != nil {
-		return none, nil, err
+	if plan, err = decide.DataFiles(scan.Files(ctx, p.quiet(filter, opts.QuietPeriod, &quiet)), opts); err != nil {
+		return plan, nil, 0, err
 	}
-	found, err := p.locate(ctx, scan, plan.Groups)
-	if err != nil {
-		return none, nil, err
+	if found, err = p.locate(ctx, scan, plan.Groups); err != nil {
+		return plan, nil, 0, err
 	}
-	return sound(plan, found), found, nil
+	return sound(plan, found), found, quiet, nil
 }
 
 // facts describes the table for option parsing.
@@ -165,6 +169,8 @@ type DataFilesSummary struct {
 	SkippedFiles int                       `json:"skipped_files"`
 	RefusedFiles int                       `json:"refused_files"`
 	Refusals     []maintenance.FileRefusal `json:"refusals,omitempty"`
+	// QuietFiles are younger than quiet-period and were not looked at.
+	QuietFiles int `json:"quiet_files,omitempty"`
 	// Plan holds the groups in job order, at most 100.
 	Plan []GroupSummary `json:"plan,omitempty"`
 }

@@ -373,3 +373,39 @@ func TestManifestsGoToCommitOnce(t *testing.T) {
 		t.Errorf("unknown field: next %s, %s %s: want refused", out.Next, index.Outcome, index.Reason)
 	}
 }
+
+// TestQuietPeriod: files that were added within it are left out, whatever their size; the reason tells.
+func TestQuietPeriod(t *testing.T) {
+	t.Parallel()
+	for period, want := range map[string]struct {
+		files   int
+		outcome maintenance.Outcome
+		reason  string
+	}{
+		"":    {8, "", ""},
+		"30s": {8, "", ""},
+		"3m":  {6, "", ""},
+		"1d":  {0, maintenance.NothingToDo, "none of 0 data files qualifies; 8 are younger than quiet-period, 24h0m0s"},
+		"3":   {0, maintenance.Refused, "quiet-period"},
+	} {
+		w, tbl := smallTable(t)
+		w.Clock.Set(w.Clock.Now().Add(90 * time.Second)) // the last snapshot is 150 s old, the one before (a delete) 210 s
+		d := newDesk(t, w, tbl)
+		options := map[string]string{"rewrite-all": "true"}
+		if period != "" {
+			options["quiet-period"] = period
+		}
+		d.next(t, rewrite(options), maintenance.Cursor{})
+		index := d.index(t, maintenance.RewriteDataFiles)
+		var summary plan.DataFilesSummary
+		if len(index.Detail) > 0 {
+			if err := json.Unmarshal(index.Detail, &summary); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if index.Outcome != want.outcome || !strings.Contains(index.Reason, want.reason) || summary.Files != want.files ||
+			want.outcome != maintenance.Refused && summary.Files+summary.QuietFiles != 8 {
+			t.Errorf("quiet-period %q: %s: %s; %+v; want %d files, %s and %q", period, index.Outcome, index.Reason, summary, want.files, want.outcome, want.reason)
+		}
+	}
+}

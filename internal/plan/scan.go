@@ -2,6 +2,7 @@ package plan
 
 import (
 	"context"
+	"time"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -36,6 +37,29 @@ func (p *planner) filter() (lake.Filter, error) {
 		return nil, refusef("read where: %v", err)
 	}
 	return func(e lake.Entry) (bool, error) { return condition.MayMatch(lake.WhereFile(e)), nil }, nil
+}
+
+// quiet leaves out files that a snapshot of the quiet period added. A file whose snapshot has expired is old enough.
+func (p *planner) quiet(filter lake.Filter, period time.Duration, left *int) lake.Filter {
+	if period == 0 {
+		return filter
+	}
+	young := map[int64]bool{}
+	for _, s := range p.table.Metadata.Snapshots() {
+		if s.TimestampMs > p.now.Add(-period).UnixMilli() {
+			young[s.SnapshotID] = true
+		}
+	}
+	return func(e lake.Entry) (bool, error) {
+		if young[e.SnapshotID] {
+			*left++
+			return false, nil
+		}
+		if filter == nil {
+			return true, nil
+		}
+		return filter(e)
+	}
 }
 
 // locate reads the selected files again, with statistics, by their Ref.

@@ -49,7 +49,7 @@ func (l *lane) column(ctx context.Context, leaf *layout.Leaf, group []segment) e
 			if kept == nil {
 				return nil
 			}
-			l.ledger.out[leaf.Index].add(leaf, kept, []column.Run{{From: kept.First, To: kept.First + int64(kept.Rows)}})
+			l.ledger.out[leaf.Index].Add(leaf, kept, []column.Run{{From: kept.First, To: kept.First + int64(kept.Rows)}})
 			l.out.Metrics.Add(leaf.Index, kept)
 			return dst.Write(kept)
 		})
@@ -68,7 +68,7 @@ func (l *lane) keep(leaf *layout.Leaf, b *column.Batch, w *walker) *column.Batch
 	if len(runs) == 0 {
 		return nil
 	}
-	l.ledger.in[leaf.Index].add(leaf, b, runs)
+	l.ledger.in[leaf.Index].Add(leaf, b, runs)
 	if len(runs) == 1 && runs[0] == all {
 		return b
 	}

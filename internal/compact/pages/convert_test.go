@@ -18,6 +18,7 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/compact/arrow"
+	"firn/internal/compact/content"
 	"firn/internal/compact/engine"
 	"firn/internal/compact/metrics"
 	"firn/internal/compact/pages"
@@ -188,6 +189,7 @@ func convert(t *testing.T, e evolution, props []parquet.WriterProperty, masked b
 	if n := result.Tiers[engine.TierRecode]; e.raw && !masked && n > 0 {
 		t.Errorf("%d bytes were decoded: %v", n, result.Tiers)
 	}
+	proveContents(t, w, result)
 	job := w.job
 	job.Attempt = "arrow"
 	want, err := arrow.New(w.store, slog.New(slog.DiscardHandler), arrow.Limits{}).Rewrite(context.Background(), job)
@@ -210,6 +212,21 @@ func convert(t *testing.T, e evolution, props []parquet.WriterProperty, masked b
 		if want := a.LowerBoundValues()[id]; !masked && string(bound) != string(want) && len(want) > 0 {
 			t.Errorf("field %d: lower bound %x, by the arrow engine %x", id, bound, want)
 		}
+	}
+}
+
+// proveContents reads inputs and outputs again; a row more or less, or another value of a column, is an error.
+func proveContents(t *testing.T, w *world, result engine.Result) {
+	t.Helper()
+	proof, err := content.Prove(context.Background(), w.store, w.job, result.Outputs)
+	if err != nil || len(proof) != len(w.layout.Leaves) {
+		t.Errorf("%d columns: %v", len(proof), err)
+	}
+	other := w.job
+	other.Inputs = slices.Clone(w.job.Inputs)
+	other.Inputs[1].Mask = roaring64.BitmapOf(17)
+	if _, err := content.Prove(context.Background(), w.store, other, result.Outputs); err == nil || !strings.Contains(err.Error(), "of column") {
+		t.Errorf("a row that is deleted in the inputs: %v", err)
 	}
 }
 

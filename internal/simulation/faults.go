@@ -24,6 +24,7 @@ const (
 	stateFail   = "state call failed"
 	stateLost   = "state write carried out, answer lost"
 	stateCrash  = "crash at a state call"
+	startLost   = "execution started, answer lost"
 )
 
 // profile is what kind of world a seed is.
@@ -39,6 +40,8 @@ type profile struct {
 	skewed  bool
 	// events says that commits are told to evaluate; twoStates that runs are started from two state databases.
 	events, twoStates bool
+	// rest says that the catalog is a service.
+	rest bool
 }
 
 // faultRates are the chances of each kind at a call that it may strike.
@@ -47,6 +50,7 @@ func faultRates() map[string]float64 {
 		failBefore: 0.006, failAfter: 0.02, crashBefore: 0.02, crashAfter: 0.02, crashRead: 0.002, slow: 0.005, zombie: 0.008,
 		swapLost: 0.25, swapUnknown: 0.2, swapCrash0: 0.15, swapCrash1: 0.15, swapZombie: 0.25, partDelete: 0.2,
 		stateFail: 0.03, stateLost: 0.03, stateCrash: 0.03,
+		startLost: 0.4,
 	}
 }
 
@@ -55,6 +59,7 @@ func newProfile(rng *rand.Rand) profile {
 		version: 2 + rng.IntN(2), partitioned: rng.IntN(2) == 0, stick: []float64{0, 0.5, 0.9, 0.97}[rng.IntN(4)],
 		envRate: []float64{0.01, 0.03, 0.06, 0.1}[rng.IntN(4)], actions: 6 + rng.IntN(16), rates: map[string]float64{},
 		properties: map[string]string{}, skewed: rng.IntN(4) == 0, events: rng.IntN(2) == 0, twoStates: rng.IntN(2) == 0,
+		rest: rng.IntN(3) == 0,
 	}
 	if rng.IntN(3) == 0 {
 		p.properties["write.metadata.delete-after-commit.enabled"] = "true"
@@ -62,6 +67,9 @@ func newProfile(rng *rand.Rand) profile {
 	}
 	if rng.IntN(3) == 0 {
 		p.properties["commit.retry.num-retries"] = strconv.Itoa(rng.IntN(3))
+	}
+	if rng.IntN(3) == 0 {
+		p.properties["commit.status-check.num-retries"] = "0"
 	}
 	all := faultRates()
 	for _, kind := range sortedKeys(all) {
@@ -98,8 +106,10 @@ func (s *Sim) draw(c *call) string {
 		kinds = []string{failBefore, failAfter, crashBefore, crashAfter, partDelete, zombie}
 	case stateReads:
 		kinds = []string{stateFail, stateCrash}
-	case stateWrites, starts:
+	case stateWrites:
 		kinds = []string{stateFail, stateLost, stateCrash, slow}
+	case starts:
+		kinds = []string{startLost, stateFail, stateCrash, slow}
 	}
 	for _, kind := range kinds {
 		if rate := s.prof.rates[kind]; rate > 0 && s.rng.Float64() < rate {
@@ -137,7 +147,7 @@ func (s *Sim) serve(c *call) {
 		c.answer <- c.transient
 	case swapUnknown:
 		c.answer <- c.lost
-	case failAfter, stateLost, swapLost:
+	case failAfter, stateLost, startLost, swapLost:
 		_ = c.apply()
 		c.answer <- c.lost
 	case crashAfter, swapCrash1:

@@ -55,7 +55,7 @@ func (p *process) function(name string) edge.Raw {
 	switch name {
 	case contract.FunctionPlan:
 		return edge.Handler(plan.New(plan.Deps{
-			Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return catalogPort{p}, st, nil },
+			Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return p.catalog(), st, nil },
 			Work:    st, WorkLocation: workLocation, Leases: p.state(p.run.state), Now: p.now, NewAttempt: p.uuidText, Log: quiet(),
 		}).Handle)
 	case contract.FunctionCompact:
@@ -64,8 +64,8 @@ func (p *process) function(name string) edge.Raw {
 		return edge.Handler(p.commit(st).Handle)
 	case contract.FunctionSweep:
 		return edge.Handler(sweep.New(sweep.Deps{
-			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return catalogPort{p}, st, nil },
-			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: pause, NewAttempt: p.uuidText, Log: quiet(),
+			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return p.catalog(), st, nil },
+			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: pause, NewAttempt: p.uuidText, Log: quiet(), Grace: p.grace,
 		}).Handle)
 	default:
 		return edge.Handler(report.New(report.Deps{
@@ -78,7 +78,7 @@ func (p *process) function(name string) edge.Raw {
 func (p *process) commit(st storePort) *commit.Function {
 	return &commit.Function{
 		Open: func(context.Context, maintenance.TableID) (commit.Port, error) {
-			c, err := committer.New(catalogPort{p}, st, committer.Options{Now: p.commitNow, NewUUID: p.uuid})
+			c, err := committer.New(p.catalog(), st, committer.Options{Now: p.commitNow, NewUUID: p.uuid})
 			return commit.Port{Committer: c, Store: st}, err
 		},
 		Work: st, WorkLocation: workLocation, Now: p.commitNow, Random: p.random, NewUUID: func() (uuid.UUID, error) { return p.uuid(), nil },
@@ -86,6 +86,14 @@ func (p *process) commit(st storePort) *commit.Function {
 			return p.state(p.run.state).Renew(ctx, run.Table, run.Token, p.now(), leaseTTL)
 		},
 	}
+}
+
+// grace is how long expired files outlive an expiry on a service.
+func (p *process) grace(string) time.Duration {
+	if p.s.prof.rest {
+		return 15 * time.Minute
+	}
+	return 0
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -3,15 +3,12 @@ package simulation
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"iter"
 	"time"
 
 	"github.com/google/uuid"
 
-	"firn/internal/lake/catalogs"
-	"firn/internal/maintenance"
 	"firn/internal/state"
 	"firn/internal/store"
 )
@@ -182,54 +179,6 @@ func (s storePort) Delete(_ context.Context, locations []string) (deleted int, f
 // AbortUpload implements store.Deleter.
 func (s storePort) AbortUpload(_ context.Context, u store.IncompleteUpload) error {
 	return s.do("AbortUpload", u.Location, removes, func() error { return s.inner.AbortUpload(context.Background(), u) })
-}
-
-// catalogPort is the catalog as a process reaches it.
-type catalogPort struct{ p *process }
-
-var (
-	_ catalogs.Catalog = catalogPort{}
-	_ catalogs.Swapper = catalogPort{}
-)
-
-func (c catalogPort) do(op string, e effect, apply func() error) error {
-	return c.p.do(call{
-		op: op, effect: e, apply: apply, transient: fmt.Errorf("%s: %w", op, catalogs.ErrTransient),
-		lost: errors.New(op + ": connection reset by peer"),
-	})
-}
-
-// Name implements catalogs.Catalog.
-func (c catalogPort) Name() string { return c.p.s.world.Catalog.Name() }
-
-// Tables implements catalogs.Catalog.
-func (c catalogPort) Tables(ctx context.Context, ns maintenance.Namespace) iter.Seq2[maintenance.TableID, error] {
-	return func(yield func(maintenance.TableID, error) bool) {
-		if err := c.do("Tables", reads, func() error { return nil }); err != nil {
-			yield(maintenance.TableID{}, err)
-			return
-		}
-		c.p.s.world.Catalog.Tables(ctx, ns)(yield)
-	}
-}
-
-// Load implements catalogs.Catalog.
-func (c catalogPort) Load(_ context.Context, id maintenance.TableID) (ptr catalogs.Pointer, err error) {
-	err = c.do("Load", reads, func() (err error) {
-		ptr, err = c.p.s.world.Catalog.Load(context.Background(), id)
-		return err
-	})
-	return ptr, err
-}
-
-// Swap implements catalogs.Swapper.
-func (c catalogPort) Swap(_ context.Context, id maintenance.TableID, base catalogs.Pointer, location string) error {
-	return c.do("Swap", swaps, func() error {
-		before := c.p.s.state()
-		err := c.p.s.world.Catalog.Swap(context.Background(), id, base, location)
-		c.p.s.swapped(c.p, before, err)
-		return err
-	})
 }
 
 // itemsPort is a state backend as a process reaches it.

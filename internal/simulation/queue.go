@@ -103,7 +103,7 @@ func (p *process) evaluateOn(stateNumber int, text string) *evaluate.Function {
 	}
 	return evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) {
-			return catalogPort{p}, p.store(), nil
+			return p.catalog(), p.store(), nil
 		},
 		State: p.state(stateNumber), Starter: starter{p}, Policy: document, Now: p.now, Log: quiet(), NewNonce: p.uuidText,
 	})

@@ -60,7 +60,7 @@ func (s *Sim) newRun(kind string, stateNumber int) *run {
 	r.rng = rand.New(rand.NewPCG(s.seed, 1<<40+uint64(s.nextUp)))
 	if s.prof.skewed && !s.calm {
 		r.skew = time.Duration(s.rng.IntN(7)-3) * 10 * time.Minute
-		if s.rng.IntN(6) == 0 {
+		if s.busy(stateNumber) && s.rng.IntN(2) == 0 || s.rng.IntN(8) == 0 {
 			r.skew = 25 * time.Hour
 			s.hit("clock a day ahead")
 		}
@@ -114,7 +114,7 @@ func (r *run) end(err error) {
 func (r *run) acquireAndRun(request maintenance.Request) error {
 	p := r.process("start", nil)
 	st := p.state(r.state)
-	t, err := lake.Load(p.ctx, catalogPort{p}, p.store(), r.s.table.ID)
+	t, err := lake.Load(p.ctx, p.catalog(), p.store(), r.s.table.ID)
 	if err != nil {
 		return err
 	}

@@ -175,7 +175,14 @@ var warm = sync.OnceFunc(func() {
 		panic(err)
 	}
 	codec.Decode(make([]byte, 4), codec.Encode(nil, []byte("warm")))
+	compress.RegisterCodec(compress.Codecs.Zstd, sharedZstd{codec.(compress.ErrorCodec)})
 })
+
+// sharedZstd is arrow-go's codec without its pool: an encoder that one bubble put there may not be used in another.
+type sharedZstd struct{ compress.ErrorCodec }
+
+// EncodeLevel compresses at the default level, with the one encoder that was made outside of all bubbles.
+func (z sharedZstd) EncodeLevel(dst, src []byte, _ int) []byte { return z.Encode(dst, src) }
 
 // short cuts a location to what tells it from others.
 func short(location string) string {

@@ -21,7 +21,7 @@ var (
 )
 
 // enough is the number of seeds from which on every kind of fault must have happened.
-const enough = 500
+const enough = 400
 
 // tally gathers what seeds of a range did.
 type tally struct {

@@ -31,12 +31,12 @@ func actions() []action {
 		{"upsert", 12, (*Sim).upsert},
 		{"overwrite", 6, (*Sim).overwrite},
 		{"another maintainer", 4, (*Sim).otherMaintainer},
-		{"schema change", 3, (*Sim).evolve},
+		{"schema change", 5, (*Sim).evolve},
 		{"rollback", 3, (*Sim).rollback},
 		{"tag", 3, (*Sim).tag},
 		{"property change", 2, (*Sim).property},
 		{"repartition", 2, (*Sim).repartition},
-		{"upgrade", 1, (*Sim).upgrade},
+		{"upgrade", 3, (*Sim).upgrade},
 		{"write without commit", 4, (*Sim).writeAhead},
 		{"start a run", 40, (*Sim).startRun},
 		{"deliver events", 16, (*Sim).deliver},
@@ -397,7 +397,7 @@ func (s *Sim) startRun() {
 	if s.prof.twoStates {
 		number = s.rng.IntN(2)
 	}
-	if s.busy(number) && s.rng.IntN(4) > 0 {
+	if s.busy(number) && s.rng.IntN(4) > 0 && !s.prof.skewed {
 		s.deleteRows() // the run that is under way meets a commit instead
 		return
 	}

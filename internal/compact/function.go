@@ -176,6 +176,9 @@ func (f *Function) rewrite(ctx context.Context, work *handoff.Work, g *handoff.G
 	if err != nil {
 		return handoff.GroupResult{}, err
 	}
+	if err := f.proveContents(ctx, g, job, &made); err != nil {
+		return handoff.GroupResult{}, err
+	}
 	result := handoff.GroupResult{
 		Outcome: maintenance.Committed, Proof: made.Proof, Engine: made.Name, Outputs: []handoff.Entry{}, Permutation: made.Permutation,
 		Tiers: made.Tiers,

@@ -55,6 +55,20 @@ func ParseStrategy(strategy, sortOrder string, tableSorted bool) (Strategy, erro
 	return ZOrder, nil
 }
 
+// Proof is how a rewrite is proved before it is committed.
+type Proof string
+
+// The values of option proof.
+const (
+	// ProofWritten compares what was read with what was written.
+	ProofWritten Proof = "written"
+	// ProofContent reads inputs and outputs again, and compares all columns.
+	ProofContent Proof = "content"
+)
+
+// OptionProof is the option's name, which the compaction reads in a group's options.
+const OptionProof = "proof"
+
 // JobOrder is the order in which file groups are executed; it never changes what is selected.
 type JobOrder string
 
@@ -120,6 +134,8 @@ type DataFilesOptions struct {
 	ShufflePartitionsPerFile   int
 	VarLengthContributionBytes int
 	MaxOutputSizeBytes         int
+	// Proof says how a rewrite is proved (ours, not Spark's).
+	Proof Proof
 	// QuietPeriod leaves files out that were added in this time before the plan (ours, not Spark's): who writes them may replace them while they are
 	// rewritten. 0 leaves none out.
 	QuietPeriod time.Duration
@@ -159,6 +175,7 @@ func ParseDataFilesOptions(strategy Strategy, options map[string]string, table T
 	opts.DeleteRatioThreshold = r.fraction("delete-ratio-threshold", 0.3, 1)
 	opts.MaxFilesToRewrite = r.count("max-files-to-rewrite", 0, 1)
 	opts.QuietPeriod = r.age("quiet-period")
+	opts.Proof = r.proof()
 	opts.MaxConcurrentFileGroupRewrites = r.count("max-concurrent-file-group-rewrites", 5, 1)
 	r.partialProgress(&opts)
 	opts.UseStartingSequenceNumber = r.flag("use-starting-sequence-number", true)
@@ -220,6 +237,19 @@ func lowestCommits(partialProgress bool) int {
 		return 1
 	}
 	return math.MinInt32
+}
+
+func (r *optionReader) proof() Proof {
+	text, ok := r.text(OptionProof)
+	switch p := Proof(strings.ToLower(text)); {
+	case !ok, p == ProofWritten:
+		return ProofWritten
+	case p == ProofContent:
+		return p
+	default:
+		r.fault("read option %s: %q is neither %s nor %s", OptionProof, text, ProofWritten, ProofContent)
+		return ProofWritten
+	}
 }
 
 func (r *optionReader) jobOrder() JobOrder {

@@ -91,6 +91,10 @@ func dataFilesKeys() []Key {
 		Key{Name: "delete-file-threshold", Kind: KindWhole, Option: "=", Note: "this many delete files make a file a candidate; trigger.delete-files when empty"},
 		Key{Name: "delete-ratio-threshold", Kind: KindRatio, High: 1, Option: "=", Note: "this share of deleted rows makes a file a candidate; trigger.deleted-ratio when empty"},
 		Key{Name: "max-files-to-rewrite", Kind: KindWhole, Low: 1, Option: "=", Note: "cap for one run; none when empty"},
+		Key{
+			Name: "proof", Kind: KindText, Default: "written", Option: "=", Values: []string{"written", "content"},
+			Note: "content reads outputs and inputs again before they are committed and compares all columns",
+		},
 		Key{Name: "quiet-period", Kind: KindAge, Option: "=", Note: "younger files are left out, for tables whose writers replace files; none when empty"},
 		Key{Name: "use-starting-sequence-number", Kind: KindFlag, Default: "true", Option: "=", Note: "outputs carry the pinned snapshot's sequence number"},
 		Key{Name: "partial-progress.max-failed-commits", Kind: KindWhole, Option: "=", Note: "more failures fail the run; max-commits when empty"},

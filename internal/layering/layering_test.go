@@ -117,7 +117,7 @@ func TestDangerousPowers(t *testing.T) {
 			continue // conformance suites and test support
 		}
 		for _, imp := range p.Imports {
-			if imp == module+"lake/committer" && !slices.Contains([]string{"commit", "local"}, top(name)) && name != "lake/committer" &&
+			if imp == module+"lake/committer" && !slices.Contains([]string{"commit", "local", "simulation"}, top(name)) && name != "lake/committer" &&
 				!strings.HasPrefix(p.ImportPath, "firn/functions/commit") && !strings.HasPrefix(p.ImportPath, "firn/functions/firn") {
 				t.Errorf("%s imports the committer: only commit commits", p.ImportPath)
 			}

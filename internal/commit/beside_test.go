@@ -30,10 +30,15 @@ func others() map[string]other {
 		"an overwrite of another file": {func(x *rebaseWorld) {
 			x.commits(icebergtest.Remove(x.paths[4]), icebergtest.Append(numbered(900, 903)...))
 		}, both, ""},
-		"another maintainer's rewrite of one group": {func(x *rebaseWorld) { x.commits(rewriteOf(x.paths[:2], numbered(0, 6)...)...) },
-			[]int{1}, "no longer live"},
-		"another maintainer's rewrite across both groups": {func(x *rebaseWorld) { x.commits(rewriteOf(x.paths[1:3], numbered(3, 9)...)...) },
-			nil, "no longer live"},
+		"another maintainer's rewrite of one group": {
+			func(x *rebaseWorld) { x.commits(rewriteOf(x.paths[:2], numbered(0, 6)...)...) },
+			[]int{1},
+			"no longer live",
+		},
+		"another maintainer's rewrite across both groups": {
+			func(x *rebaseWorld) { x.commits(rewriteOf(x.paths[1:3], numbered(3, 9)...)...) },
+			nil, "no longer live",
+		},
 		"another maintainer's rewrite of other files": {func(x *rebaseWorld) { x.commits(rewriteOf(x.paths[4:], numbered(12, 15)...)...) }, both, ""},
 		"a rewrite of the manifests": {func(x *rebaseWorld) {
 			run, index, work := x.run, x.index, x.work

@@ -350,7 +350,7 @@ func (x *fixture) live() (data, deletes []lake.Entry) {
 func (x *fixture) rows() []string {
 	x.t.Helper()
 	state := x.table.State()
-	out := x.texts(x.read(state, nil))
+	out := x.texts(x.read(state))
 	sort.Strings(out)
 	return out
 }
@@ -382,14 +382,9 @@ func positionsOf(all, kept []string) []int64 {
 	return out
 }
 
-func (x *fixture) read(state *lake.Table, wanted func(path string) bool) []arrow.RecordBatch {
+func (x *fixture) read(state *lake.Table) []arrow.RecordBatch {
 	x.t.Helper()
-	return x.readTasks(state, func(tasks []table.FileScanTask) []table.FileScanTask {
-		if wanted == nil {
-			return tasks
-		}
-		return slices.DeleteFunc(tasks, func(t table.FileScanTask) bool { return !wanted(t.File.FilePath()) })
-	})
+	return x.readTasks(state, func(tasks []table.FileScanTask) []table.FileScanTask { return tasks })
 }
 
 // readFile reads one data file, with the deletes that apply to it or without.

@@ -96,8 +96,11 @@ func TestRebase(t *testing.T) {
 		want   []string
 		rebase handoff.Rebased
 	}{
-		"file-scoped": {2, 0, nil, func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 0)) },
-			[]string{"positions of 1 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 1}},
+		"file-scoped": {
+			2, 0, nil, func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 0)) },
+			[]string{"positions of 1 for g0/0, new"},
+			handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 1},
+		},
 		"two outputs": {2, 4, nil, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeletePositions(x.paths[0], 0, 2))
 			x.commits(icebergtest.DeletePositions(x.paths[1], 0, 2))
@@ -108,8 +111,11 @@ func TestRebase(t *testing.T) {
 		"partition-scoped, replaced files only": {2, 0, nil, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeletePositionsTogether(icebergtest.Position{Path: x.paths[0], Pos: 1}, icebergtest.Position{Path: x.paths[1], Pos: 2}))
 		}, []string{"positions of 2 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 2}},
-		"a row deleted twice": {2, 0, func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 1)) },
-			func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 1)) }, nil, handoff.Rebased{Groups: 1}},
+		"a row deleted twice": {
+			2, 0, func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 1)) },
+			func(x *rebaseWorld) { x.commits(icebergtest.DeletePositions(x.paths[0], 1)) }, nil,
+			handoff.Rebased{Groups: 1},
+		},
 		"every row": {2, 0, nil, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeletePositions(x.paths[0], 0, 1, 2), icebergtest.DeletePositions(x.paths[1], 0, 1, 2))
 		}, []string{"positions of 6 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 6}},
@@ -119,24 +125,33 @@ func TestRebase(t *testing.T) {
 		}, func(x *rebaseWorld) {
 			x.commits(icebergtest.Remove(x.positionDeletes()...), icebergtest.DeletePositions(x.paths[0], 0, 1), icebergtest.Operation(table.OpReplace))
 		}, nil, handoff.Rebased{Groups: 1}},
-		"vector": {3, 0, nil, func(x *rebaseWorld) { x.commits(icebergtest.DeleteVector(x.paths[0], 0, 2)) },
-			[]string{"vector of 2 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 2}},
+		"vector": {
+			3, 0, nil, func(x *rebaseWorld) { x.commits(icebergtest.DeleteVector(x.paths[0], 0, 2)) },
+			[]string{"vector of 2 for g0/0, new"},
+			handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 2},
+		},
 		"vector by a replace snapshot": {3, 0, nil, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeleteVector(x.paths[0], 0), icebergtest.Operation(table.OpReplace))
 		}, []string{"vector of 1 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 1}},
-		"vectors of replaced and other files in one Puffin file": {3, 3, nil, func(x *rebaseWorld) {
-			x.commits(icebergtest.DeleteVectors(map[string][]int64{x.paths[0]: {0}, x.paths[1]: {1, 2}, x.paths[2]: {0}}))
-		}, []string{"vector of 1 for f2, old", "vector of 1 for g0/0, new", "vector of 2 for g0/1, new"},
-			handoff.Rebased{Groups: 1, DeleteFiles: 2, Positions: 3}},
+		"vectors of replaced and other files in one Puffin file": {
+			3, 3, nil, func(x *rebaseWorld) {
+				x.commits(icebergtest.DeleteVectors(map[string][]int64{x.paths[0]: {0}, x.paths[1]: {1, 2}, x.paths[2]: {0}}))
+			},
+			[]string{"vector of 1 for f2, old", "vector of 1 for g0/0, new", "vector of 2 for g0/1, new"},
+			handoff.Rebased{Groups: 1, DeleteFiles: 2, Positions: 3},
+		},
 		"grown vector": {3, 0, func(x *rebaseWorld) { x.commits(icebergtest.DeleteVector(x.paths[0], 0)) }, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeleteVector(x.paths[0], 1))
 			x.commits(icebergtest.DeleteVector(x.paths[0], 2))
 		}, []string{"vector of 2 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 2}},
-		"grown vector after an equality delete": {3, 0, func(x *rebaseWorld) {
-			x.commits(icebergtest.DeleteVector(x.paths[0], 0))
-			x.commits(icebergtest.DeleteEqual([]string{"id"}, icebergtest.Row{int64(1)}))
-		}, func(x *rebaseWorld) { x.commits(icebergtest.DeleteVector(x.paths[0], 2)) },
-			[]string{"vector of 1 for g0/0, new"}, handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 1}},
+		"grown vector after an equality delete": {
+			3, 0, func(x *rebaseWorld) {
+				x.commits(icebergtest.DeleteVector(x.paths[0], 0))
+				x.commits(icebergtest.DeleteEqual([]string{"id"}, icebergtest.Row{int64(1)}))
+			}, func(x *rebaseWorld) { x.commits(icebergtest.DeleteVector(x.paths[0], 2)) },
+			[]string{"vector of 1 for g0/0, new"},
+			handoff.Rebased{Groups: 1, DeleteFiles: 1, Positions: 1},
+		},
 		"position deletes of before an upgrade become a vector": {2, 0, func(x *rebaseWorld) {
 			x.commits(icebergtest.DeletePositions(x.paths[0], 0))
 			x.table.Upgrade(3)
@@ -192,10 +207,14 @@ func TestRebaseConflicts(t *testing.T) {
 		after, arrive func(x *rebaseWorld)
 		reason        string
 	}{
-		"no row map": {2, nil, func(x *rebaseWorld) { x.editResult(0, func(r *handoff.GroupResult) { r.RowMap = "" }) },
-			func(x *rebaseWorld) { x.table.Commit(icebergtest.DeletePositions(x.paths[0], 0)) }, "left no row map"},
-		"row map is gone": {2, nil, func(x *rebaseWorld) { x.deleteObject(x.work.RowMap(maintenance.RewriteDataFiles, 0, "a")) },
-			func(x *rebaseWorld) { x.table.Commit(icebergtest.DeletePositions(x.paths[0], 0)) }, "object not found"},
+		"no row map": {
+			2, nil, func(x *rebaseWorld) { x.editResult(0, func(r *handoff.GroupResult) { r.RowMap = "" }) },
+			func(x *rebaseWorld) { x.table.Commit(icebergtest.DeletePositions(x.paths[0], 0)) }, "left no row map",
+		},
+		"row map is gone": {
+			2, nil, func(x *rebaseWorld) { x.deleteObject(x.work.RowMap(maintenance.RewriteDataFiles, 0, "a")) },
+			func(x *rebaseWorld) { x.table.Commit(icebergtest.DeletePositions(x.paths[0], 0)) }, "object not found",
+		},
 		"row map with a gap": {2, nil, func(x *rebaseWorld) {
 			x.editRowMap(0, func(m *handoff.RowMap) { m.Sources[1].Ranges = m.Sources[1].Ranges[1:] })
 		}, func(x *rebaseWorld) { x.table.Commit(icebergtest.DeletePositions(x.paths[0], 0)) }, "come from no source"},
@@ -212,8 +231,10 @@ func TestRebaseConflicts(t *testing.T) {
 		"vector shrank": {3, func(x *rebaseWorld) { x.table.Commit(icebergtest.DeleteVector(x.paths[0], 0, 1)) }, nil, func(x *rebaseWorld) {
 			x.table.Commit(icebergtest.Remove(x.positionDeletes()...), icebergtest.DeleteVectorBeside(x.paths[0], 1))
 		}, "1 rows of"},
-		"vector left": {3, func(x *rebaseWorld) { x.table.Commit(icebergtest.DeleteVector(x.paths[0], 0, 1)) }, nil,
-			func(x *rebaseWorld) { x.table.Commit(icebergtest.Remove(x.positionDeletes()...)) }, "2 rows of"},
+		"vector left": {
+			3, func(x *rebaseWorld) { x.table.Commit(icebergtest.DeleteVector(x.paths[0], 0, 1)) }, nil,
+			func(x *rebaseWorld) { x.table.Commit(icebergtest.Remove(x.positionDeletes()...)) }, "2 rows of",
+		},
 		"vector shrank beside an equality delete": {3, func(x *rebaseWorld) {
 			x.table.Commit(icebergtest.DeleteVector(x.paths[0], 0))
 			x.table.Commit(icebergtest.DeleteEqual([]string{"id"}, icebergtest.Row{int64(1)}))

@@ -165,7 +165,7 @@ func splitFile(t *testing.T) (*fixture, string) {
 	x.atRealTime()
 	x.table.Commit(icebergtest.Append(numbered(0, 40)...))
 	state := x.table.State()
-	batches := x.read(state, nil)
+	batches := x.read(state)
 	f := x.writeFile(state, 0, halves(batches), nil, "two-groups.parquet", parquet.WithMaxRowGroupLength(20))
 	old, _ := x.live()
 	x.table.Commit(icebergtest.Remove(old[0].File.FilePath()), icebergtest.AddFile(f, nil))

@@ -316,7 +316,7 @@ func TestFileAddedAgain(t *testing.T) {
 	t.Parallel()
 	x := newFixture(t, icebergtest.Version(3))
 	first := x.table.Commit(icebergtest.Append(row(1, "a"), row(2, "a")))
-	f := x.writeFile(x.table.State(), 0, x.read(x.table.State(), nil), nil, "again.parquet")
+	f := x.writeFile(x.table.State(), 0, x.read(x.table.State()), nil, "again.parquet")
 	added := x.table.Commit(icebergtest.Remove(first.DataFiles...), icebergtest.AddFile(f, nil))
 	x.pin(false, added.DataFiles)
 	x.compact()

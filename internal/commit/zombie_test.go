@@ -134,7 +134,7 @@ func (x *fixture) whole(cat catalogs.Catalog, before []string) {
 			}
 		}
 	}
-	after := x.texts(x.read(state, nil))
+	after := x.texts(x.read(state))
 	sort.Strings(after)
 	if !slices.Equal(before, after) {
 		x.t.Errorf("rows changed:\n before %q\n after  %q", before, after)

@@ -121,10 +121,18 @@ func TestDifferent(t *testing.T) {
 		rows    []string
 		columns []string
 	}{
-		"lost": {func(x *scene) { merged(x, numbered(0, 4)...) }, map[Kind]int64{Lost: 2},
-			[]string{`lost {"id":4,"g":"g1","val":2}`, `lost {"id":5,"g":"g2","val":2.5}`}, []string{"id", "g", "val"}},
-		"doubled": {func(x *scene) { merged(x, append(numbered(0, 6), numbered(2, 3)...)...) }, map[Kind]int64{Duplicated: 1},
-			[]string{`duplicated {"id":2,"g":"g2","val":1}`}, []string{"id", "g", "val"}},
+		"lost": {
+			func(x *scene) { merged(x, numbered(0, 4)...) },
+			map[Kind]int64{Lost: 2},
+			[]string{`lost {"id":4,"g":"g1","val":2}`, `lost {"id":5,"g":"g2","val":2.5}`},
+			[]string{"id", "g", "val"},
+		},
+		"doubled": {
+			func(x *scene) { merged(x, append(numbered(0, 6), numbered(2, 3)...)...) },
+			map[Kind]int64{Duplicated: 1},
+			[]string{`duplicated {"id":2,"g":"g2","val":1}`},
+			[]string{"id", "g", "val"},
+		},
 		"revived": {func(x *scene) {
 			x.table.Commit(icebergtest.DeletePositions(x.paths[1], 0))
 			merged(x, numbered(0, 6)...)

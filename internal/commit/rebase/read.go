@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
@@ -30,7 +31,7 @@ type answer struct {
 // needs are the delete files to read for a source: what arrived, and, to see whether deletes of T0 were taken back, all that apply.
 func (s Source) needs() []lake.Entry {
 	if len(s.Gone) > 0 || s.EqualityGone {
-		return append(s.Arrived[:len(s.Arrived):len(s.Arrived)], s.Standing...)
+		return slices.Concat(s.Arrived, s.Standing)
 	}
 	return s.Arrived
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"firn/internal/compact/engine"
 	"firn/internal/handoff"
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
@@ -28,7 +29,25 @@ var unscannable = map[string]bool{"defaults_v3": true}
 // must be what Spark and the Iceberg Java library say.
 func TestReferenceTables(t *testing.T) {
 	t.Parallel()
-	rewriteReferenceTables(t, nil)
+	var all int64
+	tiers := map[string]int64{}
+	rewriteReferenceTables(t, func(name string, r handoff.GroupResult) {
+		for tier, n := range r.Tiers {
+			all += n
+			tiers[tier] += n
+		}
+		if n := r.Tiers[engine.TierFallback]; n > 0 {
+			t.Logf("%s: %d bytes: %s", name, n, r.Engine)
+		}
+	})
+	t.Cleanup(func() {
+		for tier, n := range tiers {
+			t.Logf("%s: %.1f %%", tier, 100*float64(n)/float64(all))
+		}
+		if 50*tiers[engine.TierFallback] > all {
+			t.Errorf("%d of %d bytes went to the engine that decodes all", tiers[engine.TierFallback], all)
+		}
+	})
 }
 
 // TestReferenceTablesByPages does the same with pages copied however small they are, wherever that is possible.

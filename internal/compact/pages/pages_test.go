@@ -49,10 +49,24 @@ func writers() map[string][]parquet.WriterProperty {
 		"fallback v1 index":   with(parquet.WithDictionaryPageSizeLimit(600), index),
 		"fallback v2":         with(parquet.WithDictionaryPageSizeLimit(600), v2),
 		"one page":            {index},
-		"delta": with(plain, index, parquet.WithEncodingFor("id", parquet.Encodings.DeltaBinaryPacked),
-			parquet.WithEncodingFor("payload", parquet.Encodings.DeltaByteArray), parquet.WithEncodingFor("country", parquet.Encodings.DeltaLengthByteArray)),
+		"delta": with(append(slices.Concat(every(parquet.Encodings.DeltaBinaryPacked, "id"), every(parquet.Encodings.DeltaByteArray, "payload"),
+			every(parquet.Encodings.DeltaLengthByteArray, "country")), plain, index)...),
 		"no statistics": with(parquet.WithStats(false)),
+		"split v2":      with(append(every(parquet.Encodings.ByteStreamSplit, "score", "ratio", "amount", "fixed", "uuid"), plain, v2, index)...),
+		"deltas v2": with(append(slices.Concat(
+			every(parquet.Encodings.DeltaBinaryPacked, "id", "day", "at", "props.key_value.value", "nest.x"),
+			every(parquet.Encodings.DeltaByteArray, "payload", "tags.list.element"),
+			every(parquet.Encodings.DeltaLengthByteArray, "country", "nest.y.z", "props.key_value.key"),
+			every(parquet.Encodings.RLE, "ok")), plain, v2)...),
 	}
+}
+
+// every gives columns an encoding.
+func every(e parquet.Encoding, columns ...string) (out []parquet.WriterProperty) {
+	for _, c := range columns {
+		out = append(out, parquet.WithEncodingFor(c, e))
+	}
+	return out
 }
 
 func codecs() map[string]compress.Compression {
@@ -117,13 +131,14 @@ func TestChange(t *testing.T) {
 	for i, name := range slices.Sorted(maps.Keys(writers())) {
 		props := writers()[name]
 		all = append(all, append(slices.Clone(props), parquet.WithCompression(numbers[i%len(numbers)])))
-		if name != "fallback v1 index" && name != "no statistics" && name != "delta" {
+		if name != "fallback v1 index" && name != "no statistics" && name != "deltas v2" && name != "split v2" {
 			continue // The mix has the others.
 		}
 		props = append(props, parquet.WithCompression(compress.Codecs.Snappy))
-		for what, c := range changes {
+		for _, what := range []string{"coalesce", "scattered"} {
 			t.Run(what+" "+name, func(t *testing.T) {
 				t.Parallel()
+				c := changes[what]
 				c.codec = "snappy"
 				c.merge(t, props, props)
 			})

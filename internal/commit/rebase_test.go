@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -440,31 +439,6 @@ func TestRebaseIntoAnotherSpec(t *testing.T) {
 		if len(live) != 1 || live[0].SpecID != x.table.State().Metadata.DefaultPartitionSpec() || live[0].File.Partition()[field] != "a" {
 			t.Errorf("v%d: delete files %v: want one in partition a of the new spec", version, live)
 		}
-	}
-}
-
-// TestRebaseThroughPermutation: the row map of a sort is an object of its own.
-func TestRebaseThroughPermutation(t *testing.T) {
-	t.Parallel()
-	x := newRebase(t, 3, nil)
-	x.plan()
-	var m handoff.RowMap
-	x.check(x.work.Read(context.Background(), x.work.RowMap(maintenance.RewriteDataFiles, 0, "a"), &m))
-	var buf bytes.Buffer
-	w := handoff.PermutationTo(&buf, 6)
-	var sources []handoff.RowCounts
-	for _, s := range m.Sources {
-		x.check(w.Append([]int64{s.Ranges[0].Offset, s.Ranges[1].Offset, s.Ranges[2].Offset}))
-		sources = append(sources, handoff.RowCounts{Path: s.Path, Rows: 3})
-	}
-	x.check(w.Close(sources, []handoff.RowCounts{{Path: m.Outputs[0], Rows: 6}}))
-	at := x.work.Permutation(maintenance.RewriteDataFiles, 0, "a")
-	x.check(x.world.Store.Put(context.Background(), at, buf.Bytes(), writeOver))
-	x.editResult(0, func(r *handoff.GroupResult) { r.RowMap, r.Permutation = "", at })
-	x.commits(icebergtest.DeleteVector(x.paths[1], 2))
-	x.want(maintenance.Committed, "")
-	if got := x.describe(); !slices.Equal(got, []string{"vector of 1 for g0/0, new"}) {
-		t.Errorf("live %q", got)
 	}
 }
 

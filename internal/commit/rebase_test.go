@@ -173,6 +173,7 @@ func TestRebase(t *testing.T) {
 				t.Errorf("rebased %+v: want %+v", r.Rebased, c.rebase)
 			}
 			x.recount()
+			x.checkManifests()
 		})
 	}
 }

@@ -75,6 +75,7 @@ func TestLostRacesAreCheap(t *testing.T) {
 			t.Errorf("v%d: attempts read %v manifests and wrote %v: want 1 and 0 after the first", version, reads, writes)
 		}
 		x.recount()
+		x.checkManifests()
 		unneeded := x.result().Unneeded
 		for _, m := range x.headManifests() {
 			if slices.Contains(unneeded, m.FilePath()) {

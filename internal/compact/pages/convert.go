@@ -134,14 +134,23 @@ func (c *columnWriter) measure(v *physical.Vector) (err error) {
 	return nil
 }
 
-// addConstant takes the value that stands in for a missing one into the merged dictionary, and addDictionary of page.go those of a dictionary.
+// addConstant takes the value that stands in for missing ones into the merged dictionary, and addDictionary those of a dictionary.
 func (c *columnWriter) addConstant(s rowGroupOf) error {
-	e := s.in.shape.maps[c.leaf.Index].Constant()
-	if e == nil || c.merged.full {
+	if c.merged.full || s.raw(s.in, c.leaf.Index) {
 		return nil
 	}
+	m := &s.in.shape.maps[c.leaf.Index]
+	e, err := c.tools.mapper.Sequence(m, projection.Lineage{FirstRowID: s.in.FirstRowID, Sequence: s.in.Sequence})
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		if e = m.Constant(); e == nil {
+			return nil
+		}
+	}
 	c.merged.found = true
-	_, err := c.merged.dictionary.Add(e.Bytes(), e.Len())
+	_, err = c.merged.dictionary.Add(e.Bytes(), e.Len())
 	if c.merged.full = errors.Is(err, encoding.ErrDictionaryFull); c.merged.full {
 		return nil
 	}

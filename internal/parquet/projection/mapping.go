@@ -1,7 +1,9 @@
 package projection
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
@@ -103,6 +105,9 @@ type Mapper struct {
 	plain      []byte
 	source     *encoding.Entries
 	dictionary *encoding.Entries
+	// sequence is the last sequence number that was asked for as a dictionary.
+	sequence   int64
+	sequenceOf *encoding.Entries
 }
 
 // Apply turns a vector of the file's column c into one of the leaf. first is the position in the file of the first row that begins in it.
@@ -260,6 +265,9 @@ func (a *Mapper) FillLineage(m *Mapping, l Lineage, first int64, v *chunk.Vector
 	if l.FirstRowID == nil || !m.IsLineage() || v.Values == v.Entries {
 		return nil
 	}
+	if v.Values == 0 {
+		return a.fillAll(m, l, *l.FirstRowID+first, v)
+	}
 	plain := v.Plain
 	if v.Dictionary != nil {
 		var err error
@@ -287,4 +295,39 @@ func (a *Mapper) FillLineage(m *Mapping, l Lineage, first int64, v *chunk.Vector
 	a.plain = a.to.AppendPlain(a.plain[:0])
 	v.Plain, v.Indices, v.Dictionary, v.Values = a.plain, v.Indices[:0], nil, v.Entries
 	return nil
+}
+
+// fillAll is FillLineage of a vector without values.
+func (a *Mapper) fillAll(m *Mapping, l Lineage, id int64, v *chunk.Vector) (err error) {
+	for i := range v.Def {
+		v.Def[i] = uint8(m.MaxDef)
+	}
+	v.Values = v.Entries
+	if m.leaf.FieldID == layout.RowIDField {
+		a.plain = a.plain[:0]
+		for i := range v.Entries {
+			a.plain = binary.LittleEndian.AppendUint64(a.plain, uint64(id+int64(i)))
+		}
+		v.Plain, v.Indices, v.Dictionary = a.plain, v.Indices[:0], nil
+		return nil
+	}
+	v.Plain, v.Indices = nil, slices.Grow(v.Indices[:0], v.Entries)[:v.Entries]
+	clear(v.Indices)
+	v.Dictionary, err = a.Sequence(m, l)
+	return err
+}
+
+// Sequence is the data sequence number as a dictionary of one entry, which FillLineage refers to where a vector has no value; nil for other columns.
+func (a *Mapper) Sequence(m *Mapping, l Lineage) (*encoding.Entries, error) {
+	if l.FirstRowID == nil || m.leaf.FieldID != layout.LastUpdatedField {
+		return nil, nil
+	}
+	if a.sequenceOf == nil || a.sequence != l.Sequence {
+		e, err := encoding.ParseEntries(binary.LittleEndian.AppendUint64(nil, uint64(l.Sequence)), 8, 1)
+		if err != nil {
+			return nil, err
+		}
+		a.sequence, a.sequenceOf = l.Sequence, &e
+	}
+	return a.sequenceOf, nil
 }

@@ -9,6 +9,7 @@ import (
 	"firn/internal/parquet/chunk"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/encoding"
+	"firn/internal/parquet/source"
 )
 
 // A column whose files have dictionaries is moved as codes, 4 bytes a row: indices into one dictionary for the whole group. Null is told by its
@@ -20,11 +21,14 @@ const codeBytes = 4
 // codedForm is form of a column that is moved as codes.
 func codedForm(f form) form { return form{column: f.column, width: f.width, stride: codeBytes} }
 
-// loader reads one column of a window into records.
+// loader reads one column of a window.
 type loader struct {
 	*sorting
 	leaf int
 	form *form
+	// take gets the rows in vectors that are valid during the call.
+	take func(*chunk.Vector) error
+
 	// dictionary is where values become codes; nil for records of values.
 	dictionary *encoding.Dictionary
 	table      []uint32
@@ -36,7 +40,11 @@ type loader struct {
 // load reads a column of a window into records, and sums up what it read. coded says that they are codes.
 func (s *sorting) load(w window, leaf int) (size int64, coded bool, err error) {
 	if s.dictionaries[leaf] == nil && !s.plain[leaf] {
-		if s.plain[leaf] = !s.worthCoding(w, leaf); !s.plain[leaf] {
+		worth, err := s.worthCoding(w, leaf)
+		if err != nil {
+			return 0, false, err
+		}
+		if s.plain[leaf] = !worth; worth {
 			s.dictionaries[leaf] = encoding.NewDictionary(s.forms[leaf].width, int(min(s.job.Writer.DictBytes, encoding.MaxPageBytes)))
 		}
 	}
@@ -54,34 +62,50 @@ func (s *sorting) load(w window, leaf int) (size int64, coded bool, err error) {
 
 func (s *sorting) loadAs(w window, leaf int, d *encoding.Dictionary) (int64, error) {
 	l := &loader{sorting: s, leaf: leaf, form: &s.forms[leaf], dictionary: d}
+	l.take = func(v *chunk.Vector) error {
+		if s.tooLarge(w, len(s.scratch.records)) {
+			return errTooLarge
+		}
+		return l.record(v)
+	}
 	s.scratch.records, s.scratch.ends = s.scratch.records[:0], s.scratch.ends[:0]
+	if err := l.scan(w); err != nil {
+		return 0, err
+	}
+	return int64(len(s.scratch.records)), l.complete(w)
+}
+
+// scan reads the kept rows of the window.
+func (l *loader) scan(w window) error {
 	for _, seg := range w.segments {
 		if err := l.segment(seg); err != nil {
-			return 0, err
-		}
-		if s.tooLarge(w, len(s.scratch.records)) {
-			return 0, errTooLarge
+			return err
 		}
 	}
+	return nil
+}
+
+// complete checks that all rows of the window came.
+func (l *loader) complete(w window) error {
 	if l.rows != w.kept {
-		return 0, fmt.Errorf("read column %s: %d rows of %d", s.job.Target.Layout.Leaves[leaf].Path, l.rows, w.kept)
+		return fmt.Errorf("read column %s: %d rows of %d", l.job.Target.Layout.Leaves[l.leaf].Path, l.rows, w.kept)
 	}
-	return int64(len(s.scratch.records)), nil
+	return nil
 }
 
 // worthCoding looks at the first file: its first chunk has a dictionary.
-func (s *sorting) worthCoding(w window, leaf int) bool {
+func (s *sorting) worthCoding(w window, leaf int) (bool, error) {
 	in, f := w.segments[0].in, &s.forms[leaf]
 	col, raw := in.proj.Raw(leaf)
 	if !raw || f.column.MaxRep > 0 || f.width == 1 || len(in.file.Groups) == 0 {
-		return false
+		return false, nil
 	}
-	data, meta, ok, err := in.file.Chunk(0, col)
-	if !ok || err != nil || s.scratch.reader.Open(&f.column, data, meta) != nil {
-		return false
+	p, ok, err := in.file.Pages(0, col, column.Run{To: 1})
+	if !ok || err != nil || s.scratch.reader.Open(&f.column, p.Data, p.Meta) != nil {
+		return false, err
 	}
 	d := s.scratch.reader.Dictionary()
-	return d != nil && 2*int64(d.Len()) <= meta.Rows
+	return d != nil && 2*int64(d.Len()) <= in.file.Groups[0].Rows, nil
 }
 
 // segment reads the rows of one segment: page by page where that is possible, else as batches.
@@ -95,33 +119,39 @@ func (l *loader) segment(seg segment) error {
 		if rows.From >= rows.To {
 			continue
 		}
-		data, meta, ok, err := seg.in.file.Chunk(g, col)
+		p, ok, err := seg.in.file.Pages(g, col, rows)
 		if err != nil {
 			return err
 		}
 		if ok {
-			before := len(l.scratch.records)
-			err = l.pages(seg, rows, group.First, data, meta)
-			if errors.Is(err, encoding.ErrUnsupported) && len(l.scratch.records) == before {
+			before := l.rows
+			err = l.pages(seg, rows, p)
+			var own *ownError
+			switch {
+			case errors.As(err, &own):
+				return own.error
+			case errors.Is(err, encoding.ErrUnsupported) && l.rows == before:
 				ok = false
+			case err != nil:
+				return seg.in.file.Fault(g, col, err)
 			}
 		}
 		if !ok {
-			err = l.batches(seg, rows)
-		} else if err != nil && !errors.Is(err, errTooLarge) && !errors.Is(err, encoding.ErrDictionaryFull) {
-			err = seg.in.file.Fault(g, col, err)
-		}
-		if err != nil {
-			return err
+			if err := l.batches(seg, rows); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// pages decodes the pages of a chunk whose first row is at a position of the file, and keeps rows of them.
-func (l *loader) pages(seg segment, rows column.Run, first int64, data []byte, meta chunk.Meta) error {
+// ownError is an error of whoever takes vectors, not of the file.
+type ownError struct{ error }
+
+// pages decodes pages and keeps rows of them.
+func (l *loader) pages(seg segment, rows column.Run, from source.Pages) error {
 	r, v, kept := &l.scratch.reader, &l.scratch.vector, &l.scratch.kept
-	if err := r.Open(&l.form.column, data, meta); err != nil {
+	if err := r.Open(&l.form.column, from.Data, from.Meta); err != nil {
 		return err
 	}
 	var runs []column.Run
@@ -133,7 +163,8 @@ func (l *loader) pages(seg segment, rows column.Run, first int64, data []byte, m
 		if err != nil {
 			return err
 		}
-		page := column.Run{From: max(first+p.FirstRow, rows.From), To: min(first+p.FirstRow+p.Rows, rows.To)}
+		first := from.First + p.FirstRow
+		page := column.Run{From: max(first, rows.From), To: min(first+p.Rows, rows.To)}
 		if page.From >= page.To {
 			continue
 		}
@@ -145,7 +176,7 @@ func (l *loader) pages(seg segment, rows column.Run, first int64, data []byte, m
 		if len(runs) != 1 || runs[0].To-runs[0].From != p.Rows {
 			l.scratch.spans = l.scratch.spans[:0]
 			for _, run := range runs {
-				l.scratch.spans = append(l.scratch.spans, encoding.Span{From: int(run.From - first - p.FirstRow), To: int(run.To - first - p.FirstRow)})
+				l.scratch.spans = append(l.scratch.spans, encoding.Span{From: int(run.From - first), To: int(run.To - first)})
 			}
 			if err := v.Select(kept, &l.form.column, l.scratch.spans, false); err != nil {
 				return err
@@ -153,7 +184,7 @@ func (l *loader) pages(seg segment, rows column.Run, first int64, data []byte, m
 			out = kept
 		}
 		if err := l.take(out); err != nil {
-			return err
+			return &ownError{err}
 		}
 	}
 }
@@ -167,8 +198,8 @@ func (l *loader) batches(seg segment, rows column.Run) error {
 	})
 }
 
-// take adds a vector to the records.
-func (l *loader) take(v *chunk.Vector) error {
+// record adds a vector to the records.
+func (l *loader) record(v *chunk.Vector) error {
 	if v.Dictionary != nil && v.Dictionary != l.source {
 		l.source, l.hashes = v.Dictionary, chunk.HashEntries(l.hashes, v.Dictionary)
 		if l.dictionary != nil {
@@ -204,13 +235,22 @@ const expandValues = 4 << 10
 
 // values adds records of values.
 func (l *loader) values(v *chunk.Vector) error {
-	if v.Dictionary == nil {
-		l.scratch.records, l.scratch.ends = l.form.append(l.scratch.records, l.scratch.ends, v)
+	return l.expand(v, func(part *chunk.Vector) error {
+		l.scratch.records, l.scratch.ends = l.form.append(l.scratch.records, l.scratch.ends, part)
+		if int64(len(l.scratch.records)) > slack*l.limits.WindowBytes && l.rows > 1 {
+			return errTooLarge
+		}
 		return nil
+	})
+}
+
+// expand yields a vector with PLAIN values: itself, or pieces of it, since a few indices can stand for much. A column with a dictionary is flat.
+func (l *loader) expand(v *chunk.Vector, yield func(*chunk.Vector) error) error {
+	if v.Dictionary == nil {
+		return yield(v)
 	}
-	// A column with a dictionary is flat. A few indices can stand for much: expand piece by piece.
 	for entry, value := 0, 0; entry < v.Entries; {
-		part := chunk.Vector{}
+		var part chunk.Vector
 		for entry+part.Entries < v.Entries && part.Entries < expandValues {
 			if l.form.head == 0 || v.Def[entry+part.Entries] == l.form.column.MaxDef {
 				part.Values++
@@ -225,9 +265,8 @@ func (l *loader) values(v *chunk.Vector) error {
 		if l.form.head > 0 {
 			part.Def = v.Def[entry : entry+part.Entries]
 		}
-		l.scratch.records, l.scratch.ends = l.form.append(l.scratch.records, l.scratch.ends, &part)
-		if int64(len(l.scratch.records)) > slack*l.limits.WindowBytes && l.rows > 1 {
-			return errTooLarge
+		if err := yield(&part); err != nil {
+			return err
 		}
 		entry, value = entry+part.Entries, value+part.Values
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"firn/internal/compact/sorted/keys"
-	"firn/internal/parquet/column"
+	"firn/internal/parquet/chunk"
 )
 
 // errTooLarge says that the rows of a window take more memory than was thought.
@@ -158,24 +158,32 @@ func (s *sorting) windowKeys(w window) (*keys.Keys, error) {
 	for i, f := range s.encoder.Fields {
 		part := &s.scratch.parts[i]
 		part.Reset()
-		err := w.scan(f.Leaf.Index, f.Leaf.MaxDef, func(b *column.Batch) error {
-			if s.tooLarge(w, len(part.Bytes)) {
-				return errTooLarge
+		l := &loader{sorting: s, leaf: f.Leaf.Index, form: &s.forms[f.Leaf.Index]}
+		field := func(v *chunk.Vector) error {
+			if err := toBatch(&s.scratch.batch, &l.form.column, v); err != nil {
+				return err
 			}
 			first := part.Rows()
-			if err := f.Append(part, b); err != nil {
+			if err := f.Append(part, &s.scratch.batch); err != nil {
 				return err
 			}
 			if i < s.encoder.Leading() {
-				return s.partitions.note(i, part, first, b)
+				return s.partitions.note(i, part, first, &s.scratch.batch)
 			}
 			return nil
-		})
-		if err != nil {
+		}
+		l.take = func(v *chunk.Vector) error {
+			l.rows += int64(v.Rows)
+			if s.tooLarge(w, len(part.Bytes)) {
+				return errTooLarge
+			}
+			return l.expand(v, field)
+		}
+		if err := l.scan(w); err != nil {
 			return nil, err
 		}
-		if int64(part.Rows()) != w.kept {
-			return nil, fmt.Errorf("read column %s: %d rows of %d", f.Leaf.Path, part.Rows(), w.kept)
+		if err := l.complete(w); err != nil {
+			return nil, err
 		}
 	}
 	return s.encoder.Combine(&s.scratch.keys, s.scratch.parts)

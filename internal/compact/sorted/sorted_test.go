@@ -57,6 +57,7 @@ func TestSortAgainstModel(t *testing.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		w := newWorld(t, schema(), map[string]string{
 			"write.parquet.row-group-size-bytes": rapid.SampledFrom([]string{"4000", "134217728"}).Draw(t, "row group"),
+			"write.parquet.page-row-limit":       rapid.SampledFrom([]string{"7", "20000"}).Draw(t, "page rows"),
 		})
 		keys := rapid.SampledFrom([]int{1, 3, 1000}).Draw(t, "keys")
 		for range rapid.IntRange(1, 4).Draw(t, "files") {
@@ -80,6 +81,7 @@ func TestSortAgainstModel(t *testing.T) {
 		w.job.ExpectedOutputFiles = rapid.IntRange(1, 3).Draw(t, "outputs")
 		limits := sorted.Limits{
 			WindowBytes: rapid.SampledFrom([]int64{800, 1 << 20}).Draw(t, "window"), HeldBytes: rapid.SampledFrom([]int64{1, 1 << 20}).Draw(t, "held"),
+			WholeBelowBytes:  rapid.SampledFrom([]int64{1, 8 << 20}).Draw(t, "whole"),
 			SpillMemoryBytes: rapid.SampledFrom([]int64{-1, 1 << 20}).Draw(t, "spill memory"), MergeBytes: 1,
 		}
 		r, err := w.rewrite(t, limits, sorted.Spill{Dir: dir})

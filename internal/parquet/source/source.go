@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/schema"
 
+	"firn/internal/parquet/footer"
 	"firn/internal/store"
 )
 
@@ -48,6 +49,8 @@ type File struct {
 
 	reader  *file.Reader
 	objects *objectReader
+	// places are offset indexes by row group and column, as far as they were read.
+	places map[[2]int][]footer.Location
 }
 
 // Group is a row group.

@@ -149,11 +149,15 @@ func (c *columnWriter) page(src *source, p *physical.Page) error {
 			return c.decode(src, p, nil, true)
 		}
 		return c.setAside(src, p)
-	case p.Encoding().Dictionary() && (c.merged.full || src.chunk.codec != c.tools.codec):
+	case p.Encoding().Dictionary() && c.merged.full:
 		c.tiers[engine.TierRecode] += size
 		return c.decode(src, p, nil, true)
 	case p.Encoding().Dictionary():
-		c.tiers[engine.TierCopy] += size
+		if src.chunk.codec == c.tools.codec {
+			c.tiers[engine.TierCopy] += size
+		} else {
+			c.tiers[engine.TierRecode] += size
+		}
 		return c.remap(src, p)
 	case src.chunk.codec != c.tools.codec:
 		c.tiers[engine.TierRecode] += size
@@ -317,6 +321,9 @@ func (c *columnWriter) remap(src *source, p *physical.Page) error {
 	sum, err := physical.SumIndices(indices, src.hashes)
 	if err != nil {
 		return err
+	}
+	if src.identity && src.chunk.codec != c.tools.codec {
+		return c.recompress(src, p)
 	}
 	if src.identity { // The bytes are the same, and so are the entries: see openDictionary.
 		return c.pass(src, p)

@@ -201,7 +201,11 @@ func (r *rewrite) rowGroup(ctx context.Context, o *output, sources []rowGroupOf)
 			return err
 		}
 		l := r.job.Target.Layout.Leaves[leaf]
-		c := &columnWriter{rewrite: r, out: o, leaf: l, column: columnOf(l, r.maxDef[leaf], r.template.paths[leaf])}
+		column, err := columnOf(l, r.maxDef[leaf], r.template.paths[leaf])
+		if err != nil {
+			return err
+		}
+		c := &columnWriter{rewrite: r, out: o, leaf: l, column: column}
 		done, err := c.copy(ctx, f, sources)
 		if err != nil {
 			return err

@@ -5,51 +5,41 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/iceberg-go"
 
 	physical "firn/internal/parquet/chunk"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/pagefile"
 )
 
-// order is how the values of a leaf compare in statistics.
-func order(leaf *layout.Leaf) encoding.Order {
-	_, geometry := leaf.Type.(iceberg.GeometryType)
-	_, decimal := leaf.Type.(iceberg.DecimalType)
-	switch {
-	case leaf.Part || geometry:
-		return encoding.Undefined
-	case leaf.Kind == layout.Int32 || leaf.Kind == layout.Int64:
-		return encoding.Signed
-	case leaf.Kind == layout.Float || leaf.Kind == layout.Double:
-		return encoding.Floating
-	case leaf.Kind == layout.Fixed && decimal:
-		return encoding.BigDecimal
-	}
-	return encoding.Bytewise
-}
-
-// physicalType is the leaf's type in the format's numbers.
-func physicalType(leaf *layout.Leaf) footer.Type {
-	return [...]footer.Type{footer.Boolean, footer.Int32, footer.Int64, footer.Float, footer.Float64, footer.ByteArray, footer.Fixed}[leaf.Kind]
-}
-
 // columnOf is a leaf as its chunks are read and written. maxDef is the leaf's maximum definition level in the files.
-func columnOf(leaf *layout.Leaf, maxDef int16, path []footer.Value) *physical.Column {
-	c := &physical.Column{Type: physicalType(leaf), Width: leaf.Width, MaxDef: uint8(maxDef), MaxRep: uint8(leaf.MaxRep), Order: order(leaf)}
-	_, c.Text = leaf.Type.(iceberg.StringType)
+func columnOf(leaf *layout.Leaf, maxDef int16, path []footer.Value) (*physical.Column, error) {
+	c, err := pagefile.Column(leaf)
+	c.MaxDef = uint8(maxDef)
 	for _, name := range path {
 		c.Path = append(c.Path, string(name.Bytes))
 	}
-	return c
+	return &c, err
+}
+
+// order is how the values of a leaf compare in statistics.
+func order(leaf *layout.Leaf) encoding.Order {
+	c, err := pagefile.Column(leaf)
+	if err != nil {
+		return encoding.Undefined
+	}
+	return c.Order
 }
 
 // newBounds begins bounds of a leaf's values.
 func newBounds(leaf *layout.Leaf) encoding.Bounds {
-	c := physical.Column{Type: physicalType(leaf), Width: leaf.Width}
-	return encoding.NewBounds(order(leaf), c.ValueWidth())
+	c, err := pagefile.Column(leaf)
+	if err != nil {
+		return encoding.NewBounds(encoding.Undefined, 0)
+	}
+	return encoding.NewBounds(c.Order, c.ValueWidth())
 }
 
 // readIndex reads the source's page indexes. One that cannot be read, or does not fit the other, is no page index.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/parquet/schema"
 	"github.com/apache/iceberg-go"
+
+	"firn/internal/parquet/footer"
 )
 
 // ErrUnsupported says that a type of the schema cannot be carried exactly.
@@ -45,6 +47,11 @@ const (
 	Bytes
 	Fixed
 )
+
+// Type is the kind in the numbers of the Parquet format.
+func (k Kind) Type() footer.Type {
+	return [...]footer.Type{footer.Boolean, footer.Int32, footer.Int64, footer.Float, footer.Float64, footer.ByteArray, footer.Fixed}[k]
+}
 
 // StepKind says what a step of a leaf's path is.
 type StepKind int8

@@ -4,28 +4,8 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/parquet/encoding"
-	"firn/internal/parquet/footer"
 	"firn/internal/parquet/layout"
 )
-
-func physicalType(k layout.Kind) footer.Type {
-	switch k {
-	case layout.Boolean:
-		return footer.Boolean
-	case layout.Int32:
-		return footer.Int32
-	case layout.Int64:
-		return footer.Int64
-	case layout.Float:
-		return footer.Float
-	case layout.Double:
-		return footer.Float64
-	case layout.Fixed:
-		return footer.Fixed
-	default:
-		return footer.ByteArray
-	}
-}
 
 // order is how a leaf's values compare in statistics. Parts of a variant and geometries have none.
 func order(leaf *layout.Leaf) encoding.Order {

@@ -115,7 +115,7 @@ func Column(leaf *layout.Leaf) (chunk.Column, error) {
 		return chunk.Column{}, fmt.Errorf("column %s is nested too deeply: %w", leaf.Path, layout.ErrUnsupported)
 	}
 	c := chunk.Column{
-		Type: physicalType(leaf.Kind), Width: leaf.Width, MaxDef: uint8(leaf.MaxDef), MaxRep: uint8(leaf.MaxRep), Order: order(leaf),
+		Type: leaf.Kind.Type(), Width: leaf.Width, MaxDef: uint8(leaf.MaxDef), MaxRep: uint8(leaf.MaxRep), Order: order(leaf),
 		Text: isText(leaf),
 	}
 	return c, nil

@@ -169,13 +169,8 @@ func (a *Mapper) convert(m *Mapping, c *chunk.Column, plain []byte, n int) ([]by
 
 // width is the length of the leaf's values.
 func (m *Mapping) width() int {
-	c := chunk.Column{Type: PhysicalType(m.leaf.Kind), Width: m.leaf.Width}
+	c := chunk.Column{Type: m.leaf.Kind.Type(), Width: m.leaf.Width}
 	return c.ValueWidth()
-}
-
-// PhysicalType is a kind in the numbers of the format.
-func PhysicalType(k layout.Kind) footer.Type {
-	return [...]footer.Type{footer.Boolean, footer.Int32, footer.Int64, footer.Float, footer.Float64, footer.ByteArray, footer.Fixed}[k]
 }
 
 // mapLevels fills the levels of dst and counts its entries and values.

@@ -100,7 +100,7 @@ func mapped(tb testing.TB, data []byte, sc *schema.Schema, m *projection.Mapping
 
 func spellPlain(tb testing.TB, leaf *layout.Leaf, plain []byte, n int) (out []string) {
 	var v column.Values
-	must(tb, v.SetPlain(projection.PhysicalType(leaf.Kind), leaf.Width, plain, n))
+	must(tb, v.SetPlain(leaf.Kind.Type(), leaf.Width, plain, n))
 	for i := range n {
 		one := v.Slice(i, i+1)
 		text := strings.Trim(fmt.Sprint(one.Bool, one.Int32, one.Int64, one.Float, one.Double), "[] ")

@@ -36,6 +36,20 @@ type fateDetail struct {
 	Refs    map[string]int64 `json:"refs,omitempty"`
 }
 
+// sequenceNumber is the sent snapshot's, 0 when none is sent.
+func (d *fateDetail) sequenceNumber() (int64, error) {
+	if len(d.Snapshot) == 0 {
+		return 0, nil
+	}
+	var snap struct {
+		SequenceNumber int64 `json:"sequence-number"`
+	}
+	if err := json.Unmarshal(d.Snapshot, &snap); err != nil {
+		return 0, fmt.Errorf("read the snapshot to send: %w", err)
+	}
+	return snap.SequenceNumber, nil
+}
+
 // readFates reads entries that this execution does not know yet.
 func (s *session) readFates(ctx context.Context) error {
 	for {

@@ -208,6 +208,10 @@ func (l *loop) late(p patience) bool { return l.f.Now().Sub(l.begun) > p.within 
 func (l *loop) send(ctx context.Context, head *lake.Table, r *request) (handoff.CommitResult, bool, error) {
 	none := handoff.CommitResult{}
 	r.fate.AssertedPointer = pointerText(head)
+	var err error
+	if r.fate.SequenceNumber, err = r.detail.sequenceNumber(); err != nil {
+		return none, false, err
+	}
 	n, ours, err := l.announce(ctx, r.fate, r.detail)
 	if err != nil || !ours {
 		l.discarded = append(l.discarded, r.fate.Metadata...)

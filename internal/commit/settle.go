@@ -8,6 +8,7 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/contract"
+	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
 )
@@ -56,13 +57,13 @@ func (s *session) settleSnapshot(ctx context.Context, head *lake.Table, branch s
 
 // concludeMoved settles every open attempt that got a definite no, or whose asserted pointer has moved: it did not land and cannot land.
 func (s *session) concludeMoved(ctx context.Context, head *lake.Table, branch string) error {
-	at := int64(0)
+	now := handoff.Head{Version: pointerText(head), LastSequenceNumber: head.Metadata.LastSequenceNumber()}
 	if snap, err := head.Head(branch); err == nil && snap != nil {
-		at = snap.SnapshotID
+		now.BranchHead = snap.SnapshotID
 	}
 	for _, n := range s.open() {
 		end := s.fates[n].said
-		if end == "" && s.fates[n].Moved(pointerText(head), at) {
+		if end == "" && s.fates[n].Moved(now) {
 			end = maintenance.Conflict
 		}
 		if end == "" {

@@ -234,6 +234,8 @@ type Fate struct {
 	SnapshotID         int64                `json:"snapshot_id,omitempty"`
 	AssertedSnapshotID int64                `json:"asserted_snapshot_id,omitempty"`
 	AssertedPointer    string               `json:"asserted_pointer,omitempty"`
+	// SequenceNumber is the new snapshot's; 0 where there is none (expiries, format version 1).
+	SequenceNumber int64 `json:"sequence_number,omitempty"`
 	// Groups are the plan indexes of the groups in the attempt, Paths their outputs, Metadata the manifests,
 	// lists and delete files written for it.
 	Groups   []int    `json:"groups,omitempty"`
@@ -243,14 +245,27 @@ type Fate struct {
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// Moved reports whether what the entry's call asserted has moved, so that the call cannot land any more: version is the pointer's as a fresh head
-// shows it, "" where the catalog has none (REST: the call asserted the branch's head instead), branchHead the snapshot of the run's branch there.
-// What cannot be compared has not moved.
-func (f *Fate) Moved(version string, branchHead int64) bool {
-	if f.AssertedPointer != "" {
-		return version != "" && version != f.AssertedPointer
+// Head is what a fresh head shows of what a call asserts.
+type Head struct {
+	// Version is the pointer's, "" where the catalog has none (REST: a call asserts the branch's head instead).
+	Version string
+	// BranchHead is the snapshot of the run's branch, LastSequenceNumber the table's.
+	BranchHead, LastSequenceNumber int64
+}
+
+// Moved reports whether the head proves that the entry's call cannot land any more. What cannot be compared has not moved.
+//
+// A pointer's version never comes back. The head of a branch does, when it is rolled back and then set to the newer snapshot again: what proves
+// it for a snapshot is its sequence number, since services refuse one that is not above the table's last. A snapshot of format version 1 has none.
+func (f *Fate) Moved(head Head) bool {
+	switch {
+	case f.AssertedPointer != "":
+		return head.Version != "" && head.Version != f.AssertedPointer
+	case f.SnapshotID != 0:
+		return f.SequenceNumber > 0 && head.LastSequenceNumber >= f.SequenceNumber
+	default:
+		return f.AssertedSnapshotID != head.BranchHead
 	}
-	return f.AssertedSnapshotID != branchHead
 }
 
 // FateEnd settles a fate entry: written beside it when the answer of the catalog was definite.

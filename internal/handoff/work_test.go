@@ -149,7 +149,23 @@ func TestMoved(t *testing.T) {
 		{"", "", 1, false}, {"", "", 2, true}, {"", "b", 1, false}, {"", "b", 2, true},
 	} {
 		f := handoff.Fate{AssertedPointer: c.asserted, AssertedSnapshotID: 1}
-		if f.Moved(c.version, c.head) != c.want {
+		if f.Moved(handoff.Head{Version: c.version, BranchHead: c.head}) != c.want {
+			t.Errorf("%+v: want %v", c, c.want)
+		}
+	}
+}
+
+// TestMovedBySequenceNumber: where a branch's head is asserted, a rollback moves it and a second one brings it back; a snapshot is over only when the
+// table has its sequence number.
+func TestMovedBySequenceNumber(t *testing.T) {
+	for _, c := range []struct {
+		sequence, head, last int64
+		want                 bool
+	}{
+		{7, 1, 6, false}, {7, 2, 6, false}, {7, 2, 7, true}, {7, 1, 7, true}, {7, 2, 8, true}, {0, 1, 0, false}, {0, 2, 0, false},
+	} {
+		f := handoff.Fate{SnapshotID: 9, AssertedSnapshotID: 1, SequenceNumber: c.sequence}
+		if f.Moved(handoff.Head{BranchHead: c.head, LastSequenceNumber: c.last}) != c.want {
 			t.Errorf("%+v: want %v", c, c.want)
 		}
 	}

@@ -34,10 +34,10 @@ type attempt struct {
 }
 
 // settle notes which attempts without an answer are over, as a head shows it that was loaded after the log was closed.
-func (l *fates) settle(version string, branchHead int64) {
+func (l *fates) settle(head handoff.Head) {
 	for n := range l.attempts {
 		a := &l.attempts[n]
-		a.over = a.outcome == "" && a.Moved(version, branchHead)
+		a.over = a.outcome == "" && a.Moved(head)
 	}
 }
 

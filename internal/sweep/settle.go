@@ -28,19 +28,19 @@ func (s *step) settle(ctx context.Context, head *lake.Table, e *jobEnd) error {
 		}
 		branch = pinned.Branch
 	}
-	at := int64(0)
+	now := handoff.Head{Version: head.Pointer.Version, LastSequenceNumber: head.Metadata.LastSequenceNumber()}
 	snap, err := head.Head(branch)
 	if err != nil {
 		return err
 	}
 	if snap != nil {
-		at = snap.SnapshotID
+		now.BranchHead = snap.SnapshotID
 	}
 	for _, l := range e.logs {
 		if err := s.landed(ctx, head, l); err != nil {
 			return err
 		}
-		l.settle(head.Pointer.Version, at)
+		l.settle(now)
 	}
 	return nil
 }

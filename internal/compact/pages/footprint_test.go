@@ -39,7 +39,8 @@ func TestFootprint(t *testing.T) {
 	var buf bytes.Buffer
 	w := file.NewParquetWriter(&buf, l.Root, file.WithWriterProps(parquet.NewWriterProperties(
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithPageIndexEnabled(true))))
-	g := w.AppendRowGroup()
+	g, err := w.AppendRowGroupChecked()
+	must(err)
 	for i := range 16 {
 		c, err := g.NextColumn()
 		must(err)

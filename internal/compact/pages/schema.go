@@ -133,10 +133,11 @@ func (s *shapes) of(job *engine.Job, in *input, f footer.File) (*shape, error) {
 		return nil, fmt.Errorf("no schema: %w", footer.ErrMalformed)
 	}
 	// Constants stand in for columns that the file lacks, so they are part of its shape.
-	only := &footer.Struct{Fields: []footer.Field{
-		{ID: footer.FileVersion, Value: footer.Int32Value(1)}, {ID: footer.FileSchema, Value: *list},
-		{ID: footer.FileRows, Value: footer.Int64Value(0)}, {ID: footer.FileRowGroups, Value: footer.ListValue(footer.Record, nil)},
-	}}
+	only := &footer.Struct{}
+	only.Put(footer.FileVersion, footer.Int32Value(1))
+	only.Put(footer.FileSchema, *list)
+	only.Put(footer.FileRows, footer.Int64Value(0))
+	only.Put(footer.FileRowGroups, footer.ListValue(footer.Record, nil))
 	raw := footer.Append(nil, only)
 	key := fmt.Sprintf("%s %v", raw, in.Constants)
 	s.mutex.Lock()

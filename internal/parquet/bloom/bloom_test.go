@@ -93,7 +93,8 @@ func TestArrowFilters(t *testing.T) {
 		schema.NewInt64Node("n", parquet.Repetitions.Required, 1), schema.NewByteArrayNode("s", parquet.Repetitions.Required, 2),
 	}, -1))
 	w := file.NewParquetWriter(&buf, root, file.WithWriterProps(parquet.NewWriterProperties(parquet.WithBloomFilterEnabled(true))))
-	g := w.AppendRowGroup()
+	g, err := w.AppendRowGroupChecked()
+	must(t, err)
 	c, err := g.NextColumn()
 	must(t, err)
 	_, err = c.(*file.Int64ColumnChunkWriter).WriteBatch([]int64{1, 2, 3}, nil, nil)

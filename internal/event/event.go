@@ -1,43 +1,59 @@
-// Package event turns the bytes of any known event source into notices: hints that a table may have changed. It understands our own public event
-// "Iceberg Table Committed", Glue Data Catalog state changes, S3 notifications (classic, and through EventBridge) and the scheduler's notices,
-// wrapped in SNS or EventBridge envelopes or not, in any nesting.
+// Package event turns the bytes of any known event source into notices: hints that a table may have changed. Sources are told apart by their shape,
+// not by configuration, and may be wrapped in SNS, SQS, EventBridge, Kafka and CloudEvents envelopes in any nesting, gzipped or not.
 //
-// A notice says where to look and when, never what is true: the catalog's pointer is. So nothing of an event's content is trusted beyond names.
+// A notice says where to look and when, never what is true: the catalog's pointer is. So nothing of an event's content is trusted beyond names, and
+// names, size, depth and accounts are checked here, before anybody acts on them.
 package event
 
 import (
-	"bytes"
-	"compress/gzip"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"firn/internal/maintenance"
 )
 
-// ErrUnknown says that the bytes are no event of a known source; the message belongs to the refused queue, not to a retry.
-var ErrUnknown = errors.New("unknown event")
+// ErrRefused is the class of every error of this package: the message belongs to the refused queue, not to a retry.
+var ErrRefused = errors.New("refused")
+
+// Reasons for which an event is refused; each is an ErrRefused.
+var (
+	// ErrUnknown says that the bytes have the shape of no known source.
+	ErrUnknown = fmt.Errorf("unknown event: %w", ErrRefused)
+	// ErrMalformed says that the bytes are no strict JSON (or no gzip), or that a field of a known shape is missing or of another type.
+	ErrMalformed = fmt.Errorf("malformed event: %w", ErrRefused)
+	// ErrTooLarge says that size, depth, envelopes or the number of tables exceed a bound.
+	ErrTooLarge = fmt.Errorf("event too large: %w", ErrRefused)
+	// ErrBadName says that a name or key holds what no table of ours may be called by an event.
+	ErrBadName = fmt.Errorf("bad name in event: %w", ErrRefused)
+	// ErrForeignAccount says that the event comes from an account outside of Rules.Accounts.
+	ErrForeignAccount = fmt.Errorf("event of a foreign account: %w", ErrRefused)
+	// ErrNoTable says that a known message cannot say which table changed, so that its sender must be set up in another way.
+	ErrNoTable = fmt.Errorf("event names no table: %w", ErrRefused)
+)
 
 // DetailType is the detail type and the CloudEvents type of our own public event.
 const DetailType = "Iceberg Table Committed"
 
-// maxNesting bounds envelopes within envelopes; maxBytes bounds what a packed message may unpack to.
-const (
-	maxNesting = 6
-	maxBytes   = 4 << 20
-)
+// maxNotices bounds the tables that one message may name.
+const maxNotices = 1000
 
 // Source is a kind of event source.
 type Source string
 
 // The sources.
 const (
-	SourceCommitted Source = "iceberg.committed"
-	SourceGlue      Source = "aws.glue"
-	SourceS3        Source = "aws.s3"
-	SourceSchedule  Source = "firn.schedule"
+	SourceCommitted     Source = "iceberg.committed"
+	SourceGlue          Source = "aws.glue"
+	SourceS3            Source = "aws.s3"
+	SourceS3Tables      Source = "aws.s3tables"
+	SourceStepFunctions Source = "aws.states"
+	SourceLakekeeper    Source = "lakekeeper"
+	SourcePolaris       Source = "polaris"
+	SourceNessie        Source = "nessie"
+	SourceCommitReport  Source = "iceberg.commit-report"
+	SourceSchedule      Source = "firn.schedule"
 )
 
 // Notice is a decoded hint. Either Table or Location is set.
@@ -45,113 +61,81 @@ type Notice struct {
 	Source Source `json:"source"`
 	// EventID is the source's own ID, for logs.
 	EventID string `json:"event_id,omitempty"`
-	// Table names the table. Its Catalog is "" when the source does not know our catalogs' names (Glue).
-	Table maintenance.TableID `json:"table"`
+	// Origin is what the source calls its own catalog (Polaris' catalog, Lakekeeper's warehouse, Nessie's repository, an S3 table bucket), for logs:
+	// these names are not ours.
+	Origin string `json:"origin,omitempty"`
+	// Table names the table. Its Catalog is "" when the source does not know our catalogs' names, which only our own event does.
+	Table maintenance.TableID `json:"table,omitzero"`
 	// Location is an object under the table (S3); the table is found through the catalog only, never guessed.
 	Location string `json:"location,omitempty"`
-	// TableUUID and SnapshotID are what the source says, 0 and "" when it does not.
+	// TableUUID and SnapshotID are what the source says, "" and 0 when it does not.
 	TableUUID  string `json:"table_uuid,omitempty"`
 	SnapshotID int64  `json:"snapshot_id,omitempty"`
+	// RunID is set when an execution of the state machine ended; Status is how, in the words of Step Functions: SUCCEEDED, FAILED, TIMED_OUT, ABORTED.
+	RunID  maintenance.RunID `json:"run_id,omitempty"`
+	Status string            `json:"status,omitempty"`
 }
 
-// Decode returns the notices in a message's body; none for messages that say nothing of a table (S3's test event, creation of a database). An
-// error wraps ErrUnknown.
-func Decode(body []byte) ([]Notice, error) { return decode(body, 0) }
+// Message is one delivery.
+type Message struct {
+	Body []byte
+	// Attributes are the message attributes (SQS, SNS) or headers (Kafka, HTTP) beside the body; CloudEvents' binary mode has its type there.
+	Attributes map[string]string
+}
 
-func decode(body []byte, depth int) ([]Notice, error) {
-	if depth > maxNesting {
-		return nil, fmt.Errorf("unwrap more than %d envelopes: %w", maxNesting, ErrUnknown)
-	}
-	body, err := unpack(bytes.TrimSpace(body))
+// Rules are what a deployment asks of events. The zero value asks nothing more than the bounds of this package.
+type Rules struct {
+	// Accounts are the AWS accounts whose EventBridge events and SNS topics are heard; none means all that may reach the queue.
+	Accounts []string
+}
+
+// Decode is Rules.Decode without rules and attributes.
+func Decode(body []byte) ([]Notice, error) { return Rules{}.Decode(Message{Body: body}) }
+
+// Decode returns the notices of a message; none for messages that say nothing of a table (S3's test event, creation of a database, a failed call).
+// One bad notice refuses the whole message. An error wraps ErrRefused and one of its reasons.
+func (r Rules) Decode(m Message) ([]Notice, error) {
+	d := &decoder{rules: r, left: maxTotalBytes}
+	notices, err := d.decode(m, 0)
 	if err != nil {
 		return nil, err
 	}
-	var e envelope
-	if err := json.Unmarshal(body, &e); err != nil {
-		return nil, fmt.Errorf("decode event: %w: %w", ErrUnknown, err)
+	if len(notices) > maxNotices {
+		return nil, fmt.Errorf("decode event of %d tables, more than %d: %w", len(notices), maxNotices, ErrTooLarge)
 	}
-	switch {
-	case e.Type == "Notification" && e.Message != nil:
-		return decode([]byte(*e.Message), depth+1)
-	case e.Event == "s3:TestEvent":
-		return nil, nil
-	case len(e.Records) > 0:
-		return records(e.Records, depth)
-	case e.DetailType != "":
-		return detail(e, body)
-	case e.V != nil:
-		return own(body)
-	}
-	return nil, fmt.Errorf("decode event with keys %s: %w", keys(body), ErrUnknown)
-}
-
-// envelope holds the fields by which shapes are told apart.
-type envelope struct {
-	// SNS
-	Type    string  `json:"Type"`
-	Message *string `json:"Message"`
-	// S3's test event and classic notifications
-	Event   string            `json:"Event"`
-	Records []json.RawMessage `json:"Records"`
-	// EventBridge
-	ID         string          `json:"id"`
-	DetailType string          `json:"detail-type"`
-	Source     string          `json:"source"`
-	Detail     json.RawMessage `json:"detail"`
-	// ours
-	V *int `json:"v"`
-}
-
-// unpack reads gzip, bare or in base64; anything else is returned as it is.
-func unpack(body []byte) ([]byte, error) {
-	if raw, err := base64.StdEncoding.DecodeString(string(body)); err == nil && bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
-		body = raw
-	}
-	if !bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		return body, nil
-	}
-	r, err := gzip.NewReader(bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("unpack event: %w: %w", ErrUnknown, err)
-	}
-	out, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("unpack event: %w: %w", ErrUnknown, err)
-	}
-	if len(out) > maxBytes {
-		return nil, fmt.Errorf("unpack event of more than %d bytes: %w", maxBytes, ErrUnknown)
-	}
-	return out, nil
-}
-
-// detail decodes the detail of an EventBridge event.
-func detail(e envelope, body []byte) ([]Notice, error) {
-	switch {
-	case e.DetailType == DetailType:
-		notices, err := own(e.Detail)
-		for i := range notices {
-			if notices[i].EventID == "" {
-				notices[i].EventID = e.ID
-			}
+	for _, n := range notices {
+		if err := n.check(); err != nil {
+			return nil, fmt.Errorf("decode event of %s: %w", n.Source, err)
 		}
-		return notices, err
-	case e.Source == string(SourceGlue):
-		return glue(e)
-	case e.Source == string(SourceS3) && e.DetailType == "Object Created":
-		return objectCreated(e)
 	}
-	return nil, fmt.Errorf("decode %q of source %q (keys %s): %w", e.DetailType, e.Source, keys(body), ErrUnknown)
+	return notices, nil
 }
 
-// keys names a message's keys for an error, never its values.
-func keys(body []byte) string {
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(body, &object); err != nil {
-		return "none"
+// Encode writes a notice of a table as our own event: what schedule and report put on the queue.
+func Encode(n Notice) ([]byte, error) {
+	event := map[string]any{
+		"v": 1, "source": n.Source, "event_id": n.EventID, "catalog": n.Table.Catalog, "namespace": n.Table.Namespace, "table": n.Table.Name,
 	}
-	names := make([]string, 0, len(object))
-	for k := range object {
-		names = append(names, k)
+	if n.TableUUID != "" {
+		event["table_uuid"] = n.TableUUID
 	}
-	return fmt.Sprintf("%q", names)
+	if n.SnapshotID != 0 {
+		event["snapshot_id"] = fmt.Sprint(n.SnapshotID) // as text: some JSON libraries round numbers above 2^53
+	}
+	return json.Marshal(event)
+}
+
+// decoder decodes one message and all that is wrapped in it.
+type decoder struct {
+	rules Rules
+	// left is how many bytes may still be read: it bounds what many small packed envelopes unpack to.
+	left int
+}
+
+// admit refuses accounts that are not heard. Envelopes that name no account are judged by the queue's own policy.
+func (d *decoder) admit(account string) error {
+	if account == "" || len(d.rules.Accounts) == 0 || slices.Contains(d.rules.Accounts, account) {
+		return nil
+	}
+	return fmt.Errorf("hear account %q: %w", account, ErrForeignAccount)
 }

@@ -67,6 +67,10 @@ func (a *app) printCall(job maintenance.Job, report maintenance.ReportOutput, as
 		fmt.Fprintf(w, "snapshot_id\t%d\n", result.SnapshotID)
 	}
 	fmt.Fprintf(w, "run_id\t%s\n", report.Run.RunID)
+	if c := result.Contention; c != nil {
+		fmt.Fprintf(w, "other writers\t%d attempts for %d commits; %d groups met deletes, %d rows carried over; %d groups in conflict\n", c.Attempts, c.Commits,
+			c.RebasedGroups, c.RebasedRows, c.ConflictGroups)
+	}
 	for _, line := range result.Files {
 		fmt.Fprintf(w, "file\t%s\n", line)
 	}
@@ -106,6 +110,9 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 		object["orphan_file_location"] = append([]string{}, result.Files...)
 	} else if len(result.Files) > 0 {
 		object["files"] = result.Files
+	}
+	if result.Contention != nil {
+		object["contention"] = result.Contention
 	}
 	if result.FilesLocation != "" {
 		object["files_location"] = result.FilesLocation

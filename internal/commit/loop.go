@@ -111,12 +111,23 @@ func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) 
 	case err != nil:
 		return none, false, err
 	case result != nil:
-		result.Unneeded = append(l.unneeded(-1), l.leftovers...)
+		result.Unneeded, result.Attempts = append(l.unneeded(-1), l.leftovers...), l.attempts()
 		return *result, true, nil
 	case r == nil:
 		return none, false, nil
 	}
 	return l.send(ctx, head, r)
+}
+
+// attempts counts the calls that the fate log announces.
+func (s *session) attempts() int {
+	n := 0
+	for _, f := range s.fates {
+		if !f.Abandoned {
+			n++
+		}
+	}
+	return n
 }
 
 // headless waits for a catalog that does not answer while an attempt is unsettled; without one the caller may repeat the whole call. A metadata
@@ -265,6 +276,7 @@ func (l *loop) landed(ctx context.Context, after *lake.Table, n int) (handoff.Co
 		return result, false, err
 	}
 	result.Unneeded = append(result.Unneeded, append(l.unneeded(n), l.leftovers...)...)
+	result.Attempts = l.attempts()
 	return result, true, nil
 }
 

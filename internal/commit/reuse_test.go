@@ -76,6 +76,9 @@ func TestLostRacesAreCheap(t *testing.T) {
 		}
 		x.recount()
 		x.checkManifests()
+		if n := x.result().Attempts; n != 4 {
+			t.Errorf("v%d: %d attempts: want 4", version, n)
+		}
 		unneeded := x.result().Unneeded
 		for _, m := range x.headManifests() {
 			if slices.Contains(unneeded, m.FilePath()) {

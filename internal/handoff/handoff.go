@@ -285,6 +285,8 @@ type CommitResult struct {
 	Dropped []DroppedGroup `json:"dropped,omitempty"`
 	// Columns are Spark's result columns for this batch.
 	Columns map[string]int64 `json:"columns,omitempty"`
+	// Attempts is the number of catalog calls that were announced for the batch.
+	Attempts int `json:"attempts,omitempty"`
 	// Rebased counts what other writers deleted while the groups were rewritten and was carried over; nil when nothing was.
 	Rebased *Rebased `json:"rebased,omitempty"`
 	// Unneeded are files for sweep: metadata files that left the log, manifests of settled lost attempts.

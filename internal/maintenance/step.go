@@ -253,4 +253,30 @@ type JobOutcome struct {
 	FilesLocation string   `json:"files_location,omitempty"`
 	// Plan is the dry run's plan, in the job's own shape.
 	Plan json.RawMessage `json:"plan,omitempty"`
+	// Contention says what other writers cost a rewrite; nil when they cost nothing.
+	Contention *Contention `json:"contention,omitempty"`
 }
+
+// Contention counts how a rewrite's commits met other writers.
+type Contention struct {
+	// Attempts is the number of catalog calls, for Commits that landed.
+	Attempts int `json:"attempts"`
+	Commits  int `json:"commits"`
+	// RebasedGroups met deletes that arrived while they were rewritten, and RebasedRows of them were carried over to the outputs. ConflictGroups were
+	// given up.
+	RebasedGroups  int   `json:"rebased_groups"`
+	RebasedRows    int64 `json:"rebased_rows"`
+	ConflictGroups int   `json:"conflict_groups"`
+}
+
+// Add sums up batches.
+func (c *Contention) Add(o Contention) {
+	c.Attempts += o.Attempts
+	c.Commits += o.Commits
+	c.RebasedGroups += o.RebasedGroups
+	c.RebasedRows += o.RebasedRows
+	c.ConflictGroups += o.ConflictGroups
+}
+
+// Any reports whether other writers were met at all.
+func (c Contention) Any() bool { return c.Attempts > c.Commits || c.RebasedGroups+c.ConflictGroups > 0 }

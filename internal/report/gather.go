@@ -63,6 +63,7 @@ func (g *gatherer) batches(ctx context.Context, index handoff.Index, out *mainte
 	landed, failed, idle := 0, 0, ""
 	out.Refusals = refusedFiles(index.Detail)
 	var bad maintenance.JobOutcome
+	met := maintenance.Contention{}
 	for b := range index.Batches {
 		one := maintenance.JobOutcome{Columns: map[string]int64{}}
 		if err := g.batch(ctx, index.Job, b, &one); err != nil {
@@ -72,6 +73,9 @@ func (g *gatherer) batches(ctx context.Context, index handoff.Index, out *mainte
 			out.Columns[name] += n
 		}
 		out.Refusals = append(out.Refusals, one.Refusals...)
+		if c := one.Contention; c != nil {
+			met.Add(*c)
+		}
 		switch one.Outcome {
 		case maintenance.Committed:
 			landed++
@@ -85,6 +89,9 @@ func (g *gatherer) batches(ctx context.Context, index handoff.Index, out *mainte
 		}
 	}
 	out.Refusals = out.Refusals[:min(len(out.Refusals), maxNamed)]
+	if met.Any() {
+		out.Contention = &met
+	}
 	switch {
 	case bad.Outcome == maintenance.Unknown || failed > 0 && landed == 0:
 		out.Outcome, out.Reason = bad.Outcome, bad.Reason
@@ -127,10 +134,30 @@ func (g *gatherer) batch(ctx context.Context, job maintenance.Job, batch int, ou
 	}
 	out.Outcome, out.Reason, out.SnapshotID = result.Outcome, result.Reason, result.SnapshotID
 	maps.Copy(out.Columns, result.Columns)
+	if job.Rewrites() {
+		out.Contention = contention(result)
+	}
 	for _, d := range result.Dropped {
 		out.Refusals = append(out.Refusals, fmt.Sprintf("group %d (%d files): %s: %s", d.Index, d.Files, d.Outcome, d.Reason))
 	}
 	return nil
+}
+
+// contention is what other writers cost one batch.
+func contention(r handoff.CommitResult) *maintenance.Contention {
+	c := &maintenance.Contention{Attempts: r.Attempts}
+	if r.Outcome == maintenance.Committed {
+		c.Commits = 1
+	}
+	if r.Rebased != nil {
+		c.RebasedGroups, c.RebasedRows = r.Rebased.Groups, r.Rebased.Positions
+	}
+	for _, d := range r.Dropped {
+		if d.Outcome == maintenance.Conflict {
+			c.ConflictGroups++
+		}
+	}
+	return c
 }
 
 // unsettled tells a commit that was never tried from one whose state is unknown, and from one that landed without a result: by whether its fate log

@@ -181,3 +181,28 @@ func TestPendingTableGoesBackOnTheQueueOnce(t *testing.T) {
 		t.Errorf("told %v, want the table once", w.told)
 	}
 }
+
+// TestContention: what other writers cost a rewrite is summed up over its batches, and left out when there were none.
+func TestContention(t *testing.T) {
+	t.Parallel()
+	w, quiet := newWorld(t), newWorld(t)
+	one := commitResult(maintenance.Committed, 7, 3)
+	one.Attempts, one.Rebased = 3, &handoff.Rebased{Groups: 2, DeleteFiles: 4, Positions: 9}
+	one.Dropped = []handoff.DroppedGroup{{Outcome: maintenance.Conflict}, {Outcome: maintenance.Refused}}
+	two := commitResult(maintenance.Conflict, 0, 0)
+	two.Attempts, two.Dropped = 1, []handoff.DroppedGroup{{Outcome: maintenance.Conflict}}
+	w.write(t, w.work.Index(maintenance.RewriteDataFiles), w.rewriteIndex(2, true, 1))
+	w.write(t, w.work.Commit(maintenance.RewriteDataFiles, 0), one)
+	w.write(t, w.work.Commit(maintenance.RewriteDataFiles, 1), two)
+	want := maintenance.Contention{Attempts: 4, Commits: 1, RebasedGroups: 2, RebasedRows: 9, ConflictGroups: 2}
+	if got := w.handle(t, nil).Jobs[0].Contention; got == nil || *got != want {
+		t.Errorf("%+v: want %+v", got, want)
+	}
+	alone := commitResult(maintenance.Committed, 7, 3)
+	alone.Attempts = 1
+	quiet.write(t, quiet.work.Index(maintenance.RewriteDataFiles), quiet.rewriteIndex(1, false, 0))
+	quiet.write(t, quiet.work.Commit(maintenance.RewriteDataFiles, 0), alone)
+	if got := quiet.handle(t, nil).Jobs[0].Contention; got != nil {
+		t.Errorf("%+v: want none", got)
+	}
+}

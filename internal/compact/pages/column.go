@@ -27,6 +27,7 @@ type tools struct {
 	hashes        []uint64
 	live          []encoding.Span
 	aside         []byte
+	buffers       buffers
 	converter
 }
 

@@ -11,6 +11,7 @@ import (
 	"firn/internal/contract"
 	"firn/internal/edge"
 	"firn/internal/evaluate"
+	"firn/internal/event"
 	"firn/internal/policy"
 )
 
@@ -24,13 +25,14 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		machine, err := edge.NewStateMachine(ctx, edge.Environment(os.Environ())[contract.EnvStateMachineARN])
+		env := edge.Environment(os.Environ())
+		machine, err := edge.NewStateMachine(ctx, env[contract.EnvStateMachineARN])
 		if err != nil {
 			return nil, err
 		}
 		fn := evaluate.New(evaluate.Deps{
 			Catalog:        p.Reader,
-			DefaultCatalog: p.DefaultCatalog(), State: state, Starter: machine, Policy: document, Now: p.Now, Log: p.Log,
+			DefaultCatalog: p.DefaultCatalog(), Catalogs: p.CatalogNames(), Events: event.NewRules(env[contract.EnvEventAccounts]), State: state, Starter: machine, Policy: document, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(func(ctx context.Context, batch events.SQSEvent) (events.SQSEventResponse, error) {
 			return fn.Handle(ctx, batch)

@@ -71,6 +71,8 @@ const (
 	EnvQueueURL = "FIRN_QUEUE_URL"
 	// EnvStateMachineARN is the state machine that evaluate starts.
 	EnvStateMachineARN = "FIRN_STATE_MACHINE_ARN"
+	// EnvEventAccounts are the AWS accounts whose events evaluate hears, parted by commas; empty: all that may reach the queue.
+	EnvEventAccounts = "FIRN_EVENT_ACCOUNTS"
 	// EnvTest, set to "1", allows --now on commands that change a table.
 	EnvTest = "FIRN_TEST"
 )

@@ -34,9 +34,13 @@ type Deps struct {
 	Catalog func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error)
 	// DefaultCatalog is the name that notices without catalog mean.
 	DefaultCatalog string
-	State          state.Store
-	Starter        Starter
-	Policy         policy.Document
+	// Catalogs are the configured catalogs beside the default one: notices of others are let go. Nil hears all.
+	Catalogs []string
+	// Events says which events are heard.
+	Events  event.Rules
+	State   state.Store
+	Starter Starter
+	Policy  policy.Document
 	// Refuse takes messages that are no events, with the reason; nil only logs them.
 	Refuse func(ctx context.Context, message events.SQSMessage, reason error) error
 	Now    func() time.Time
@@ -81,7 +85,7 @@ func (f *Function) Handle(ctx context.Context, batch events.SQSEvent) (events.SQ
 func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []maintenance.TableID, messages map[maintenance.TableID][]string, failed []string) {
 	messages = map[maintenance.TableID][]string{}
 	for _, message := range batch.Records {
-		notices, err := event.Decode([]byte(message.Body))
+		notices, err := f.deps.Events.Decode(event.Message{Body: []byte(message.Body), Attributes: attributes(message)})
 		if err != nil {
 			f.deps.Log.WarnContext(ctx, "refuse message", "message_id", message.MessageId, "error", err)
 			if f.deps.Refuse != nil {
@@ -93,8 +97,11 @@ func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []m
 		}
 		for _, notice := range notices {
 			id, found, err := f.resolve(ctx, notice)
+			if err == nil && found && notice.RunID != "" {
+				err = f.settleEnded(ctx, id, notice)
+			}
 			if err != nil {
-				f.deps.Log.ErrorContext(ctx, "find table of notice", "message_id", message.MessageId, "error", err)
+				f.deps.Log.ErrorContext(ctx, "act on notice", "message_id", message.MessageId, "error", err)
 				failed = append(failed, message.MessageId)
 				continue
 			}
@@ -108,6 +115,17 @@ func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []m
 		}
 	}
 	return tables, messages, failed
+}
+
+// attributes are the texts among a message's attributes.
+func attributes(message events.SQSMessage) map[string]string {
+	out := map[string]string{}
+	for name, a := range message.MessageAttributes {
+		if a.StringValue != nil {
+			out[name] = *a.StringValue
+		}
+	}
+	return out
 }
 
 // look reads the table's state and acts on it.

@@ -3,6 +3,7 @@ package evaluate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"firn/internal/event"
@@ -46,13 +47,17 @@ func (f *Function) read(ctx context.Context, id maintenance.TableID) (*view, err
 	return &view{id: id, reader: reader, meta: meta, policy: effective}, nil
 }
 
-// resolve finds the table of a notice. A location belongs to the table in whose metadata folder it lies, the longest such folder; found is false
+// resolve finds the table of a notice, in a configured catalog only. A location belongs to the table in whose metadata folder it lies, the longest such folder; found is false
 // when the catalog has none.
 func (f *Function) resolve(ctx context.Context, n event.Notice) (maintenance.TableID, bool, error) {
 	if n.Location == "" {
 		id := n.Table
 		if id.Catalog == "" {
 			id.Catalog = f.deps.DefaultCatalog
+		}
+		if f.deps.Catalogs != nil && id.Catalog != f.deps.DefaultCatalog && !slices.Contains(f.deps.Catalogs, id.Catalog) {
+			f.deps.Log.WarnContext(ctx, "let go of a notice of a catalog that is not configured", "source", n.Source, "event_id", n.EventID, "table", id.String())
+			return id, false, nil
 		}
 		return id, true, nil
 	}

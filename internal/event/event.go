@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"firn/internal/maintenance"
 )
@@ -87,6 +88,11 @@ type Message struct {
 type Rules struct {
 	// Accounts are the AWS accounts whose EventBridge events and SNS topics are heard; none means all that may reach the queue.
 	Accounts []string
+}
+
+// NewRules reads accounts parted by commas; "" hears all.
+func NewRules(accounts string) Rules {
+	return Rules{Accounts: strings.FieldsFunc(accounts, func(r rune) bool { return r == ',' || r == ' ' })}
 }
 
 // Decode is Rules.Decode without rules and attributes.

@@ -50,7 +50,10 @@ type Deps struct {
 }
 
 // Function is evaluate.
-type Function struct{ deps Deps }
+type Function struct {
+	deps  Deps
+	index index
+}
 
 // New returns the function.
 func New(deps Deps) *Function {

@@ -3,10 +3,12 @@ package evaluate_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -15,6 +17,7 @@ import (
 	"firn/internal/icebergtest"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
+	"firn/internal/policy"
 	"firn/internal/state"
 	"firn/internal/store"
 )
@@ -148,4 +151,79 @@ func TestEventsReachNoOtherCatalogAndComeFromNoOtherAccount(t *testing.T) {
 		!slices.Equal(refused, []string{"foreign", "polaris"}) {
 		t.Errorf("opened %v, to deliver again %v, refused %v", opened, again, refused)
 	}
+}
+
+// counted counts the walks through a catalog.
+type counted struct {
+	catalogs.Catalog
+	walks int
+}
+
+func (c *counted) Tables(ctx context.Context, namespace maintenance.Namespace) iter.Seq2[maintenance.TableID, error] {
+	c.walks++
+	return c.Catalog.Tables(ctx, namespace)
+}
+
+// TestObjectsAreLocatedWithFewWalks: a batch, a stray object and a table made later cost a walk only where the known locations may be out of date, and
+// an object belongs to the longest folder, whichever catalog has it.
+func TestObjectsAreLocatedWithFewWalks(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	main, other := icebergtest.NewWorld(t), icebergtest.NewWorld(t)
+	outer := history(main, "t").Pointer().MetadataLocation
+	worlds := map[string]*icebergtest.World{"main": main, "other": other}
+	counts := map[string]*counted{"main": {Catalog: main.Catalog}, "other": {Catalog: other.Catalog}}
+	st := state.New(state.NewMemory())
+	document, err := policy.ParseYAML([]byte(observe))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn := evaluate.New(evaluate.Deps{
+		Catalog: func(_ context.Context, name string) (catalogs.Catalog, store.Reader, error) {
+			return counts[name], worlds[name].Store, nil
+		},
+		DefaultCatalog: "main", Catalogs: []string{"main", "other"}, State: st, Policy: document,
+		Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler),
+	})
+	notice := func(location string) {
+		t.Helper()
+		parts := strings.SplitN(location, "/", 4)
+		body := fmt.Sprintf(`{"detail-type":"Object Created","source":"aws.s3","detail":{"bucket":{"name":%q},"object":{"key":%q}}}`, parts[2], parts[3])
+		batch := events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: body}, {MessageId: "2", Body: body}}}
+		if out, err := fn.Handle(context.Background(), batch); err != nil || len(out.BatchItemFailures) > 0 {
+			t.Fatalf("%v, %v", out, err)
+		}
+	}
+	seen := func(walks int, want ...string) {
+		t.Helper()
+		tables, _, err := st.Tables(context.Background(), "", 0)
+		var names []string
+		for _, id := range tables {
+			names = append(names, id.String())
+		}
+		slices.Sort(names)
+		if err != nil || !slices.Equal(names, want) || counts["main"].walks != walks || counts["other"].walks != walks {
+			t.Errorf("looked at %v, %v, after %d and %d walks: want %v after %d", names, err, counts["main"].walks, counts["other"].walks, want, walks)
+		}
+	}
+	notice(outer)
+	seen(1, "main.db.t")
+	notice("s3://world/elsewhere/metadata/x.metadata.json")
+	notice("s3://world/elsewhere/metadata/y.metadata.json")
+	seen(1, "main.db.t")
+	inner := history(other, "u").Pointer().MetadataLocation
+	notice(inner)
+	seen(1, "main.db.t") // too soon to read again
+	now = now.Add(time.Minute)
+	notice(inner)
+	seen(2, "main.db.t", "other.db.u")
+	// An object below a known folder is the folder's; one beside it is nobody's.
+	notice(inner[:strings.LastIndexByte(inner, '/')] + "/deep/z.metadata.json")
+	notice(strings.Replace(inner, "/metadata/", "/metadata_2/", 1))
+	now = now.Add(9 * time.Minute)
+	notice(outer)
+	seen(2, "main.db.t", "other.db.u")
+	now = now.Add(time.Minute)
+	notice(outer)
+	seen(3, "main.db.t", "other.db.u")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"firn/internal/event"
 	"firn/internal/lake/peek"
@@ -47,45 +46,24 @@ func (f *Function) read(ctx context.Context, id maintenance.TableID) (*view, err
 	return &view{id: id, reader: reader, meta: meta, policy: effective}, nil
 }
 
-// resolve finds the table of a notice, in a configured catalog only. A location belongs to the table in whose metadata folder it lies, the longest such folder; found is false
-// when the catalog has none.
+// resolve finds the table of a notice, in a configured catalog only; found is false when there is none.
 func (f *Function) resolve(ctx context.Context, n event.Notice) (maintenance.TableID, bool, error) {
-	if n.Location == "" {
-		id := n.Table
-		if id.Catalog == "" {
-			id.Catalog = f.deps.DefaultCatalog
-		}
-		if f.deps.Catalogs != nil && id.Catalog != f.deps.DefaultCatalog && !slices.Contains(f.deps.Catalogs, id.Catalog) {
-			f.deps.Log.WarnContext(ctx, "let go of a notice of a catalog that is not configured", "source", n.Source, "event_id", n.EventID, "table", id.String())
-			return id, false, nil
-		}
-		return id, true, nil
+	if n.Location != "" {
+		return f.locate(ctx, n.Location)
 	}
-	cat, _, err := f.deps.Catalog(ctx, f.deps.DefaultCatalog)
-	if err != nil {
-		return maintenance.TableID{}, false, err
+	id := n.Table
+	if id.Catalog == "" {
+		id.Catalog = f.deps.DefaultCatalog
 	}
-	object, err := store.Canonical(n.Location)
-	if err != nil {
-		return maintenance.TableID{}, false, nil //nolint:nilerr // a location that nobody can have written names no table
+	if f.deps.Catalogs != nil && !slices.Contains(f.catalogs(), id.Catalog) {
+		f.deps.Log.WarnContext(ctx, "let go of a notice of a catalog that is not configured", "source", n.Source, "event_id", n.EventID, "table", id.String())
+		return id, false, nil
 	}
-	var best maintenance.TableID
-	longest := 0
-	for id, err := range cat.Tables(ctx, "") {
-		if err != nil {
-			return maintenance.TableID{}, false, err
-		}
-		ptr, err := cat.Load(ctx, id)
-		if err != nil {
-			continue // dropped meanwhile, or not readable: another table may match
-		}
-		at, err := store.Canonical(ptr.MetadataLocation)
-		if err != nil {
-			continue
-		}
-		if folder := at[:strings.LastIndexByte(at, '/')+1]; strings.HasPrefix(object, folder) && len(folder) > longest {
-			best, longest = id, len(folder)
-		}
-	}
-	return best, longest > 0, nil
+	return id, true, nil
+}
+
+// catalogs are the names of all configured catalogs, the default one first.
+func (f *Function) catalogs() []string {
+	others := slices.DeleteFunc(slices.Clone(f.deps.Catalogs), func(name string) bool { return name == f.deps.DefaultCatalog })
+	return append([]string{f.deps.DefaultCatalog}, others...)
 }

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -30,7 +31,7 @@ func identify(catalog string, levels []string, name string) (maintenance.TableID
 	if len(levels) == 0 {
 		return maintenance.TableID{}, fmt.Errorf("name a table without namespace: %w", ErrMalformed)
 	}
-	for _, part := range append(levels[:len(levels):len(levels)], name) {
+	for _, part := range append(slices.Clip(levels), name) {
 		if err := checkName(part); err != nil { // before joining: a separator inside of a level would make two of it
 			return maintenance.TableID{}, err
 		}

@@ -30,9 +30,18 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
+		var refuse func(context.Context, events.SQSMessage, error) error
+		if url := env[contract.EnvRefusedQueueURL]; url != "" {
+			queue, err := edge.NewQueue(ctx, url)
+			if err != nil {
+				return nil, err
+			}
+			refuse = queue.Refuse
+		}
 		fn := evaluate.New(evaluate.Deps{
 			Catalog:        p.Reader,
-			DefaultCatalog: p.DefaultCatalog(), Catalogs: p.CatalogNames(), Events: event.NewRules(env[contract.EnvEventAccounts]), State: state, Starter: machine, Policy: document, Now: p.Now, Log: p.Log,
+			DefaultCatalog: p.DefaultCatalog(), Catalogs: p.CatalogNames(), State: state, Starter: machine, Policy: document,
+			Events: event.NewRules(env[contract.EnvEventAccounts]), Refuse: refuse, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(func(ctx context.Context, batch events.SQSEvent) (events.SQSEventResponse, error) {
 			return fn.Handle(ctx, batch)

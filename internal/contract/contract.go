@@ -69,6 +69,8 @@ const (
 	EnvSpillLimitBytes = "FIRN_SPILL_LIMIT_BYTES"
 	// EnvQueueURL is the queue that evaluate reads and schedule writes.
 	EnvQueueURL = "FIRN_QUEUE_URL"
+	// EnvRefusedQueueURL is the queue of messages that evaluate refused, each with the reason; without it they are only logged.
+	EnvRefusedQueueURL = "FIRN_REFUSED_QUEUE_URL"
 	// EnvStateMachineARN is the state machine that evaluate starts.
 	EnvStateMachineARN = "FIRN_STATE_MACHINE_ARN"
 	// EnvEventAccounts are the AWS accounts whose events evaluate hears, parted by commas; empty: all that may reach the queue.

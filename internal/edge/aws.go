@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/sfn"
 	sfntypes "github.com/aws/aws-sdk-go-v2/service/sfn/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
 // StateMachine starts executions of one state machine of Step Functions.
@@ -60,6 +63,37 @@ func (q *Queue) Send(ctx context.Context, body []byte) error {
 	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body))})
 	if err != nil {
 		return fmt.Errorf("send message to %s: %w", q.url, err)
+	}
+	return nil
+}
+
+const (
+	// maxRefusedBytes bounds the body of a refused message, so that body and attributes stay under the limit of SQS.
+	maxRefusedBytes = 900 << 10
+	// maxReasonBytes bounds the reason beside it.
+	maxReasonBytes = 1 << 10
+)
+
+// Refuse puts a message that cannot be understood on the queue, with the reason and the queue it came from as attributes. What is longer than the
+// queue takes is cut, and bytes that are no text are replaced.
+func (q *Queue) Refuse(ctx context.Context, message events.SQSMessage, reason error) error {
+	body := strings.ToValidUTF8(message.Body[:min(len(message.Body), maxRefusedBytes)], "\uFFFD")
+	if body == "" {
+		body = "(empty)" // SQS takes no empty body
+	}
+	text := reason.Error()
+	attributes := map[string]sqstypes.MessageAttributeValue{}
+	for name, value := range map[string]string{
+		"error":  strings.ToValidUTF8(text[:min(len(text), maxReasonBytes)], "\uFFFD"),
+		"source": message.EventSourceARN, "message_id": message.MessageId,
+	} {
+		if value != "" {
+			attributes[name] = sqstypes.MessageAttributeValue{DataType: aws.String("String"), StringValue: aws.String(value)}
+		}
+	}
+	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(body), MessageAttributes: attributes})
+	if err != nil {
+		return fmt.Errorf("send refused message %s to %s: %w", message.MessageId, q.url, err)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func Kinds() []string {
 	return append(sortedKeys(faultRates()),
 		"clock a day ahead", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs", "event delivered again", "event doubled",
 		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "format upgrade", "kill -9 of a run",
-		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "run refused: table is busy",
+		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "rollback undone", "run refused: table is busy",
 		"snapshot expired", "zombie commit landed", "zombie lost the race",
 	)
 }

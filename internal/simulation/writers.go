@@ -32,7 +32,8 @@ func actions() []action {
 		{"overwrite", 6, (*Sim).overwrite},
 		{"another maintainer", 4, (*Sim).otherMaintainer},
 		{"schema change", 5, (*Sim).evolve},
-		{"rollback", 3, (*Sim).rollback},
+		{"rollback", 4, (*Sim).rollback},
+		{"roll forward", 4, (*Sim).forward},
 		{"tag", 3, (*Sim).tag},
 		{"property change", 2, (*Sim).property},
 		{"repartition", 2, (*Sim).repartition},
@@ -353,8 +354,19 @@ func (s *Sim) rollback() {
 		return
 	}
 	to := earlier[min(s.rng.IntN(4), len(earlier)-1)]
+	s.undone = head.SnapshotID
 	s.table.Branch(table.MainBranch, to)
 	s.emit(to)
+}
+
+// forward sets main to the snapshot from which it was rolled back: the branch's head is what it was, as if nothing had happened.
+func (s *Sim) forward() {
+	if s.undone != 0 && s.state().Metadata.SnapshotByID(s.undone) != nil {
+		s.hit("rollback undone")
+		s.table.Branch(table.MainBranch, s.undone)
+		s.emit(s.undone)
+	}
+	s.undone = 0
 }
 
 func (s *Sim) tag() {

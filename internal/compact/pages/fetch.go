@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -236,7 +237,7 @@ func (b *buffers) take(n int64) []byte {
 	}
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	n += store.RoomBytes
+	n = sizeClass(n + store.RoomBytes)
 	best := -1
 	for i, have := range b.free {
 		if int64(cap(have)) >= n && (best < 0 || cap(have) < cap(b.free[best])) {
@@ -254,6 +255,12 @@ func (b *buffers) take(n int64) []byte {
 	b.drop(best)
 	b.out += int64(cap(taken))
 	return taken
+}
+
+// sizeClass rounds up by at most an eighth, so that requests of about one length can share memory.
+func sizeClass(n int64) int64 {
+	step := int64(1) << max(bits.Len64(uint64(n))-4, 12)
+	return (n + step - 1) / step * step
 }
 
 func (b *buffers) drop(i int) {

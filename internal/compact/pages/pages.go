@@ -41,7 +41,7 @@ type Limits struct {
 
 func (l Limits) withDefaults() Limits {
 	if l.HeldBytes <= 0 {
-		l.HeldBytes = 32 << 20
+		l.HeldBytes = 24 << 20
 	}
 	if l.ChunkBytes <= 0 {
 		l.ChunkBytes = 128 << 20

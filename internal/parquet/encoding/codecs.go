@@ -243,13 +243,16 @@ func NewCompressor(codec Codec, level int) (*Compressor, error) {
 	return c, nil
 }
 
+// windowBytes is how far back the Zstandard encoder looks. Few pages are longer than that; the encoder holds twice as much.
+const windowBytes = 2 << 20
+
 // newZstd switches frame checksums off, as pages have their own, and entropy coding of all literals on: numeric PLAIN pages become a seventh
 // smaller.
 func newZstd(level int) (*zstd.Encoder, error) {
 	if level == DefaultLevel {
 		level = 3
 	}
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes),
 		zstd.WithEncoderCRC(false), zstd.WithAllLitEntropyCompression(true), zstd.WithZeroFrames(true))
 }
 

@@ -108,7 +108,8 @@ func others() map[string]other {
 func TestBesideOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range others() {
-		for _, late := range []bool{false, true} {
+		// What lands whole between two attempts lands whole before the first one, too.
+		for _, late := range []bool{false, true}[min(1, len(c.landing)/2):] {
 			t.Run(fmt.Sprintf("%s, late %t", name, late), func(t *testing.T) {
 				t.Parallel()
 				x := besideWorld(t, true)

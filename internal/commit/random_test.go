@@ -278,7 +278,7 @@ func (w *wild) play(seed uint64) (handoff.CommitResult, bool) {
 // before it, as iceberg-go's reader and our own see them. FIRN_SEEDS=from-to plays other seeds.
 func TestRandomWriters(t *testing.T) {
 	t.Parallel()
-	from, to := uint64(1), uint64(10)
+	from, to := uint64(1), uint64(8)
 	if text := os.Getenv("FIRN_SEEDS"); text != "" {
 		if _, err := fmt.Sscanf(text, "%d-%d", &from, &to); err != nil {
 			t.Fatal(err)

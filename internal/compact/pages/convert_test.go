@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/iceberg-go"
+	"github.com/zeebo/xxh3"
 
 	"firn/internal/compact/arrow"
 	"firn/internal/compact/content"
@@ -271,18 +272,14 @@ func projected(w *world, leaf int, files []iceberg.DataFile) string {
 	return text.String()
 }
 
-// random makes rows of all leaves, lists of one level included.
+// random makes rows of all leaves. What is null, and how long lists are, is decided by a hash of row and place, so that columns of one struct or list agree.
 func random(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
 	out := make([]column.Batch, len(l.Leaves))
+	seed := rng.Uint64()
+	decide := func(place string, n uint64) int { return int(xxh3.HashStringSeed(place, seed) % n) }
 	for i, leaf := range l.Leaves {
 		b := &out[i]
 		b.Rows = rows
-		floor := int16(0) // The lowest level of an entry of a list.
-		for _, s := range leaf.Steps {
-			if s.Kind == layout.Entry {
-				floor = s.Def
-			}
-		}
 		entry := func(rep, def int16) {
 			b.Levels++
 			if leaf.MaxDef > 0 {
@@ -295,18 +292,35 @@ func random(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
 				appendValue(leaf, b, rng, kind)
 			}
 		}
-		def := func(from int16) int16 {
-			if leaf.MaxDef == from || rng.IntN(3) > 0 {
-				return leaf.MaxDef
+		var walk func(step int, place string, rep int16)
+		walk = func(step int, place string, rep int16) {
+			if step == len(leaf.Steps) {
+				entry(rep, leaf.MaxDef)
+				return
 			}
-			return from + int16(rng.IntN(int(leaf.MaxDef-from)))
+			s := leaf.Steps[step]
+			if s.Kind != layout.Entry {
+				place = fmt.Sprint(place, "/", s.Field.ID)
+				if s.Optional && decide(place, 4) == 0 {
+					entry(rep, s.Def-1)
+					return
+				}
+				walk(step+1, place, rep)
+				return
+			}
+			n := decide(place+"#", 4)
+			if n == 0 {
+				entry(rep, s.Def-1)
+			}
+			for e := range n {
+				if e > 0 {
+					rep = s.Rep
+				}
+				walk(step+1, fmt.Sprint(place, "#", e), rep)
+			}
 		}
-		for range rows {
-			d := def(0)
-			entry(0, d)
-			for leaf.MaxRep > 0 && d >= floor && rng.IntN(2) > 0 {
-				entry(1, def(floor))
-			}
+		for row := range rows {
+			walk(0, fmt.Sprint(row), 0)
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 
 // callCommand is one procedure with Spark's arguments as flags.
 type callCommand struct {
-	Procedure          string   `arg:"" help:"rewrite_data_files, rewrite_position_delete_files, rewrite_manifests, expire_snapshots or remove_orphan_files."`
+	Procedure          string   `arg:"" help:"rewrite_data_files, rewrite_position_delete_files, rewrite_manifests, expire_snapshots, remove_orphan_files or rewrite_equality_delete_files."`
 	Table              string   `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
 	Option             []string `help:"Entry of the procedure's options map; may be repeated." placeholder:"K=V" sep:"none"`
 	Strategy           string   `help:"binpack or sort."`
@@ -99,8 +99,8 @@ func parseJob(name string) (maintenance.Job, error) {
 	if err == nil {
 		return job, nil
 	}
-	known := make([]string, 0, len(maintenance.Chain()))
-	for _, j := range maintenance.Chain() {
+	known := make([]string, 0, len(maintenance.Jobs()))
+	for _, j := range maintenance.Jobs() {
 		known = append(known, string(j))
 	}
 	return "", fmt.Errorf("unknown procedure %q%s; known are %s", name, maintenance.Suggestion(name, known), strings.Join(known, ", "))

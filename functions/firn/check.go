@@ -49,7 +49,7 @@ func checkFlags(r maintenance.JobRequest) error {
 			faults = append(faults, fmt.Errorf("%s takes no %s%s", r.Job, strings.ReplaceAll(name, "_", "-"), maintenance.Suggestion(name, known)))
 		}
 	}
-	if len(r.Options) > 0 && r.Job != maintenance.RewriteDataFiles && r.Job != maintenance.RewritePositionDeleteFiles {
+	if len(r.Options) > 0 && (!r.Job.Rewrites() || r.Job == maintenance.RewriteManifests) {
 		faults = append(faults, fmt.Errorf("%s takes no options", r.Job))
 	}
 	if len(r.SnapshotIDs) > 0 && r.Job != maintenance.ExpireSnapshots {
@@ -84,6 +84,8 @@ func (a *app) checkValues(id maintenance.TableID, r maintenance.JobRequest) erro
 	case maintenance.RewritePositionDeleteFiles:
 		_, err = decide.ParsePositionDeletesOptions(r.Options, tableFacts(t.Metadata), t.Metadata.Version())
 		err = errors.Join(err, checkWhere(r))
+	case maintenance.RewriteEqualityDeleteFiles:
+		_, err = decide.ParseEqualityDeletesOptions(r.Options, tableFacts(t.Metadata))
 	case maintenance.RewriteManifests:
 		_, err = decide.ParseManifestsOptions(r.Args, t.ManifestsTable())
 	case maintenance.ExpireSnapshots:

@@ -18,7 +18,7 @@ func columnOrder(job maintenance.Job) []string {
 		return []string{
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
 		}
-	case maintenance.RewritePositionDeleteFiles:
+	case maintenance.RewritePositionDeleteFiles, maintenance.RewriteEqualityDeleteFiles:
 		return []string{"rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count"}
 	case maintenance.RewriteManifests:
 		return []string{"rewritten_manifests_count", "added_manifests_count"}

@@ -74,7 +74,7 @@ func (c *runCommand) jobs() ([]maintenance.Job, error) {
 		}
 		wanted[job] = true
 	}
-	return slices.DeleteFunc(maintenance.Chain(), func(job maintenance.Job) bool { return !wanted[job] }), nil
+	return slices.DeleteFunc(maintenance.Jobs(), func(job maintenance.Job) bool { return !wanted[job] }), nil
 }
 
 // due keeps the jobs that the table asks for.

@@ -109,7 +109,7 @@ func (s *session) readGroup(ctx context.Context, b *batch, location string) (*gr
 		return nil, fmt.Errorf("read result of group %d: %w", g.Index, err)
 	}
 	var v *verdict
-	if s.in.Job == maintenance.RewritePositionDeleteFiles {
+	if s.in.Job == maintenance.RewritePositionDeleteFiles || s.in.Job == maintenance.RewriteEqualityDeleteFiles {
 		v = g.checkDeletes(b, result)
 	} else {
 		v = g.check(b, result, s.sequenceRule())

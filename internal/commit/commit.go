@@ -96,7 +96,7 @@ func (f *Function) handle(ctx context.Context, in maintenance.CommitInput) (main
 	switch in.Job {
 	case maintenance.RewriteDataFiles:
 		result, err = s.rewrite(ctx)
-	case maintenance.RewritePositionDeleteFiles:
+	case maintenance.RewritePositionDeleteFiles, maintenance.RewriteEqualityDeleteFiles:
 		result, err = s.rewriteDeletes(ctx)
 	case maintenance.RewriteManifests:
 		result, err = s.rewriteManifests(ctx)

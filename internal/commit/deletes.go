@@ -19,7 +19,7 @@ import (
 // vectorsSince is the format version whose position deletes are deletion vectors.
 const vectorsSince = 3
 
-// rewriteDeletes commits a batch of rewritten position deletes.
+// rewriteDeletes commits a batch of rewritten position deletes, or of equality deletes that became position deletes.
 func (s *session) rewriteDeletes(ctx context.Context) (handoff.CommitResult, error) {
 	if err := s.readIndex(ctx); err != nil {
 		return handoff.CommitResult{}, err
@@ -49,6 +49,9 @@ func (r *deletesRewriter) build(ctx context.Context, head *lake.Table) (*request
 	}
 	if len(found.groups) == 0 {
 		result := nothing(dropped)
+		if len(dropped) == 0 {
+			result.Outcome, result.Reason = maintenance.Conflict, "data files that arrived meanwhile need every equality delete file"
+		}
 		result.Columns = deleteColumns(landings{})
 		return nil, result, nil
 	}
@@ -115,6 +118,10 @@ func (r *deletesRewriter) choose(ctx context.Context, a *produce.Attempt) (found
 	for i, g := range r.b.groups {
 		groups[i] = deletefiles.Group{
 			SpecID: g.SpecID, Partition: g.Partition, Inputs: g.inputs, Beside: g.deletes, Outputs: g.outputs, References: g.references,
+			Equality: r.in.Job == maintenance.RewriteEqualityDeleteFiles,
+		}
+		for _, in := range g.Inputs {
+			groups[i].Applied = append(groups[i].Applied, in.Deletes)
 		}
 	}
 	if world == nil && !r.b.allDropped() {
@@ -148,7 +155,30 @@ func (r *deletesRewriter) choose(ctx context.Context, a *produce.Attempt) (found
 	if len(dropped) > 0 && !r.index.PartialProgress {
 		found = landings{}
 	}
-	return found, dropped, h, nil
+	if r.in.Job == maintenance.RewriteEqualityDeleteFiles && len(found.groups) > 0 {
+		err = r.convert(ctx, a, h, groups, &found)
+	}
+	return found, dropped, h, err
+}
+
+// convert adds the equality deletes that can go. When none can, nothing lands: rows would be deleted twice and nothing gained.
+func (r *deletesRewriter) convert(ctx context.Context, a *produce.Attempt, h *deletefiles.Head, all []deletefiles.Group, found *landings) error {
+	var landing []deletefiles.Group
+	for i, g := range r.b.groups {
+		if slices.Contains(found.groups, g) {
+			landing = append(landing, all[i])
+		}
+	}
+	gone, err := h.Convertible(ctx, a.Manifests, landing, found.all)
+	if err != nil {
+		return err
+	}
+	if len(gone) == 0 {
+		*found = landings{}
+		return nil
+	}
+	found.all[0].Remove = append(found.all[0].Remove, gone...)
+	return nil
 }
 
 // readHead reads the branch's head; the verdict is set when no group can land on it.
@@ -228,8 +258,9 @@ func deleteColumns(found landings) map[string]int64 {
 	return out
 }
 
-// checkDeletes is check for a group of position deletes.
+// checkDeletes is check for a group of position deletes, or of data files whose equality deletes became position deletes.
 func (g *group) checkDeletes(b *batch, r handoff.GroupResult) *verdict {
+	equality := g.Job == maintenance.RewriteEqualityDeleteFiles
 	if r.Outcome != maintenance.Committed {
 		return &verdict{r.Outcome, r.Reason}
 	}
@@ -247,20 +278,33 @@ func (g *group) checkDeletes(b *batch, r handoff.GroupResult) *verdict {
 		if err != nil {
 			return refused("%v", err)
 		}
-		if e.File.ContentType() != iceberg.EntryContentPosDeletes {
-			return refused("input %s holds no position deletes", in.Path)
-		}
-		read += e.File.Count()
-		if i < len(g.Inputs) {
+		input := i < len(g.Inputs)
+		switch content := e.File.ContentType(); {
+		case equality && input != (content == iceberg.EntryContentData), !equality && content != iceberg.EntryContentPosDeletes:
+			return refused("input %s has content %s", in.Path, content)
+		case input:
 			g.inputs = append(g.inputs, e)
-		} else {
+		default:
 			g.deletes = append(g.deletes, e)
 		}
+		if input || !equality {
+			read += e.File.Count()
+		}
 	}
-	if g.DataSequence != newest {
-		return refused("outputs would carry sequence number %d, the highest of the replaced files is %d", g.DataSequence, newest)
+	g.references = r.References
+	if !equality {
+		if g.DataSequence != newest {
+			return refused("outputs would carry sequence number %d, the highest of the replaced files is %d", g.DataSequence, newest)
+		}
+		g.sequence = &g.DataSequence
 	}
-	g.sequence, g.references = &g.DataSequence, r.References
+	for _, in := range g.Inputs {
+		for _, at := range in.Deletes {
+			if at < 0 || at >= len(g.deletes) {
+				return refused("the plan names delete file %d of %d", at, len(g.deletes))
+			}
+		}
+	}
 	for i, out := range r.Outputs {
 		e, err := b.words.entry(out)
 		if err != nil {
@@ -271,6 +315,11 @@ func (g *group) checkDeletes(b *batch, r handoff.GroupResult) *verdict {
 		}
 		written += e.File.Count()
 		g.outputs = append(g.outputs, produce.Addition{File: e.File, SpecID: e.SpecID, DataSequence: g.sequence})
+	}
+	if p := r.Proof; equality && (p.RowsIn != read || p.RowsOut != written || written > read) {
+		return refused("proof: %d rows were looked at and %d deleted; the data files hold %d, the outputs %d", p.RowsIn, p.RowsOut, read, written)
+	} else if equality {
+		return nil
 	}
 	if p := r.Proof; p.RowsIn != read || p.RowsOut != written || p.RowsDeleted < 0 || p.RowsIn-p.RowsDeleted != p.RowsOut {
 		return refused("proof: %d positions in less %d dropped are not %d out; the inputs hold %d, the outputs %d", p.RowsIn, p.RowsDeleted, p.RowsOut,
@@ -296,7 +345,7 @@ func (g *group) checkDeleteOutput(b *batch, e lake.Entry, refs []handoff.Target)
 		return refused("output %s names other data files than its references", path)
 	}
 	for _, ref := range refs {
-		if ref.DataSequence > g.DataSequence {
+		if g.sequence != nil && ref.DataSequence > g.DataSequence {
 			return refused("output %s would not apply to %s: sequence number %d, the data file has %d", path, ref.Path, g.DataSequence, ref.DataSequence)
 		}
 	}

@@ -130,7 +130,7 @@ func (s *session) find(ctx context.Context, head *lake.Table, open []int, sinceS
 
 // outputContent is the kind of manifest that lists the job's outputs.
 func (s *session) outputContent() iceberg.ManifestContent {
-	if s.in.Job == maintenance.RewritePositionDeleteFiles {
+	if s.in.Job == maintenance.RewritePositionDeleteFiles || s.in.Job == maintenance.RewriteEqualityDeleteFiles {
 		return iceberg.ManifestContentDeletes
 	}
 	return iceberg.ManifestContentData

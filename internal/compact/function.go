@@ -164,6 +164,9 @@ func (f *Function) rewrite(ctx context.Context, work *handoff.Work, g *handoff.G
 	if g.Job == maintenance.RewritePositionDeleteFiles {
 		return f.positionDeletes(ctx, t, g, attempt)
 	}
+	if g.Job == maintenance.RewriteEqualityDeleteFiles {
+		return f.equalityDeletes(ctx, t, g, attempt)
+	}
 	job, err := f.prepare(ctx, t, g, attempt)
 	if err != nil {
 		return handoff.GroupResult{}, err

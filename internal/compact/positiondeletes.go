@@ -15,7 +15,6 @@ import (
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
-	"firn/internal/store"
 )
 
 // granularityKey says whether position delete files are scoped to a partition (the default) or to a data file.
@@ -57,37 +56,35 @@ func (f *Function) positionDeletes(ctx context.Context, t *table, g *handoff.Gro
 	for _, file := range files {
 		result.Proof.RowsIn += file.Count()
 	}
-	w := &deleteWriter{f: f, t: t, g: g, home: home, job: engine.Job{
-		Run: g.Run.RunID, Group: g.Index, Attempt: attempt, Spec: home.Spec, Location: g.OutputLocation, Properties: t.pinned.Properties,
-	}}
-	made, err := w.write(ctx, masks, spelled)
-	if err != nil {
+	w := f.deleteWriter(t, g, home, attempt)
+	w.bytesEach = bytesEach(files[:len(g.Inputs)])
+	if err := w.write(ctx, masks, spelled); err != nil {
 		return none, err
 	}
-	if err := checkWritten(ctx, f.deps.Store, made, masks, live); err != nil {
+	if err := w.check(ctx, masks, live); err != nil {
 		return none, err
 	}
-	for _, m := range made {
-		e, err := t.entry(m.file, g)
-		if err != nil {
-			return none, err
-		}
-		result.Outputs, result.References = append(result.Outputs, e), append(result.References, m.targets)
-		result.BytesOut += lake.DeleteSizeBytes(m.file)
-		result.Proof.RowsOut += m.file.Count()
+	if err := w.describe(&result); err != nil {
+		return none, err
 	}
 	result.Proof.RowsDeleted = result.Proof.RowsIn - result.Proof.RowsOut
 	return result, nil
 }
 
+// deleteHome is where the new delete files of a group belong.
+type deleteHome struct {
+	spec      iceberg.PartitionSpec
+	partition map[int]any
+}
+
 // deleteFiles decodes the group's delete files, those to replace first.
-func (t *table) deleteFiles(g *handoff.Group) ([]deletes.File, deletes.FileDeletes, error) {
-	var home deletes.FileDeletes
+func (t *table) deleteFiles(g *handoff.Group) ([]deletes.File, deleteHome, error) {
+	var home deleteHome
 	if len(g.Inputs) == 0 {
 		return nil, home, fmt.Errorf("the group has no file: %w", engine.ErrRefused)
 	}
-	spec, _, err := t.spec(g.SpecID)
-	if err != nil {
+	var err error
+	if home.spec, _, err = t.spec(g.SpecID); err != nil {
 		return nil, home, err
 	}
 	entries := make([]handoff.Entry, 0, len(g.Inputs)+len(g.Deletes))
@@ -107,7 +104,20 @@ func (t *table) deleteFiles(g *handoff.Group) ([]deletes.File, deletes.FileDelet
 		}
 		files = append(files, deletes.File{DataFile: df, Sequence: e.DataSequence})
 	}
-	return files, deletes.FileDeletes{Spec: spec, Partition: files[0].Partition()}, nil
+	home.partition = files[0].Partition()
+	return files, home, nil
+}
+
+// bytesEach is the size of a position in delete files.
+func bytesEach(files []deletes.File) float64 {
+	var bytes, rows int64
+	for _, f := range files {
+		bytes, rows = bytes+f.FileSizeBytes(), rows+f.Count()
+	}
+	if rows == 0 {
+		return 1
+	}
+	return float64(bytes) / float64(rows)
 }
 
 // deleteWriter writes the delete files of one attempt at a group.
@@ -115,10 +125,18 @@ type deleteWriter struct {
 	f    *Function
 	t    *table
 	g    *handoff.Group
-	home deletes.FileDeletes
+	home deleteHome
 	job  engine.Job
-	n    int
-	made []madeDelete
+	// bytesEach is the estimated size of a position in a position delete file.
+	bytesEach float64
+	n         int
+	made      []madeDelete
+}
+
+func (f *Function) deleteWriter(t *table, g *handoff.Group, home deleteHome, attempt string) *deleteWriter {
+	return &deleteWriter{f: f, t: t, g: g, home: home, job: engine.Job{
+		Run: g.Run.RunID, Group: g.Index, Attempt: attempt, Spec: home.spec, Location: g.OutputLocation, Properties: t.pinned.Properties,
+	}}
 }
 
 // madeDelete is a new delete file with the data files that it names.
@@ -127,14 +145,28 @@ type madeDelete struct {
 	targets []handoff.Target
 }
 
+// describe puts the new files into the result.
+func (w *deleteWriter) describe(result *handoff.GroupResult) error {
+	for _, m := range w.made {
+		e, err := w.t.entry(m.file, w.g)
+		if err != nil {
+			return err
+		}
+		result.Outputs, result.References = append(result.Outputs, e), append(result.References, m.targets)
+		result.BytesOut += lake.DeleteSizeBytes(m.file)
+		result.Proof.RowsOut += m.file.Count()
+	}
+	return nil
+}
+
 // write writes the masks, in order of the data files' paths. A path is written as its data file's entry spells it, since readers compare texts.
-func (w *deleteWriter) write(ctx context.Context, masks map[string]deletes.Mask, spelled map[string]handoff.Target) ([]madeDelete, error) {
+func (w *deleteWriter) write(ctx context.Context, masks map[string]deletes.Mask, spelled map[string]handoff.Target) error {
 	var all deleteOutput
 	for _, path := range slices.Sorted(maps.Keys(masks)) {
 		target := spelled[path]
 		all.targets = append(all.targets, target)
 		all.deletes = append(all.deletes, deletes.FileDeletes{
-			Path: target.Path, Positions: masks[path], Spec: w.home.Spec, Partition: w.home.Partition,
+			Path: target.Path, Positions: masks[path], Spec: w.home.spec, Partition: w.home.partition,
 		})
 	}
 	vectors := w.t.pinned.FormatVersion >= vectorsSince
@@ -146,30 +178,20 @@ func (w *deleteWriter) write(ctx context.Context, masks map[string]deletes.Mask,
 			err = w.positions(ctx, out)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return w.made, nil
+	return nil
 }
 
 // cut parts the deletes into files, at borders of data files: one each when the granularity is the data file, else by estimated size. The estimate
-// is the vectors' own size, and the inputs' bytes a position for position delete files.
+// is the vectors' own size, and bytesEach for position delete files.
 func (w *deleteWriter) cut(all deleteOutput, vectors bool) []deleteOutput {
-	bytesEach := 1.0
-	var bytes, rows int64
-	for _, in := range w.g.Inputs {
-		if f, err := w.t.file(in.Entry); err == nil {
-			bytes, rows = bytes+f.FileSizeBytes(), rows+f.Count()
-		}
-	}
-	if rows > 0 {
-		bytesEach = float64(bytes) / float64(rows)
-	}
 	byFile := !vectors && strings.EqualFold(w.t.pinned.Properties[granularityKey], "file")
 	var out []deleteOutput
 	size := 0.0
 	for i, d := range all.deletes {
-		each := float64(d.Positions.GetCardinality()) * bytesEach
+		each := float64(d.Positions.GetCardinality()) * w.bytesEach
 		if vectors {
 			each = float64(d.Positions.GetSerializedSizeInBytes())
 		}
@@ -187,7 +209,7 @@ func (w *deleteWriter) cut(all deleteOutput, vectors bool) []deleteOutput {
 func (w *deleteWriter) next(ext string) (string, error) {
 	_, schema, err := w.t.spec(w.g.SpecID)
 	w.n++
-	return engine.DeleteLocation(w.job, schema, w.n, w.home.Partition, ext), err
+	return engine.DeleteLocation(w.job, schema, w.n, w.home.partition, ext), err
 }
 
 func (w *deleteWriter) positions(ctx context.Context, out deleteOutput) error {
@@ -226,13 +248,13 @@ func (w *deleteWriter) vectors(ctx context.Context, out deleteOutput) error {
 	return nil
 }
 
-// checkWritten reads the new files back as a reader would: they must delete exactly the collected positions.
-func checkWritten(ctx context.Context, st store.Reader, made []madeDelete, masks map[string]deletes.Mask, live map[string]int64) error {
+// check reads the new files back as a reader would: they must delete exactly the positions of the masks.
+func (w *deleteWriter) check(ctx context.Context, masks map[string]deletes.Mask, live map[string]int64) error {
 	var files []deletes.File
-	for _, m := range made {
+	for _, m := range w.made {
 		files = append(files, deletes.File{DataFile: m.file, Sequence: highest(live)})
 	}
-	again, err := deletes.Collect(ctx, st, files, live)
+	again, err := deletes.Collect(ctx, w.f.deps.Store, files, live)
 	if err != nil {
 		return fmt.Errorf("read the new deletes back: %w", err)
 	}

@@ -68,7 +68,7 @@ func TestNamesDiffer(t *testing.T) {
 	t.Parallel()
 	w, _ := open(t)
 	seen := map[string]bool{}
-	for _, job := range maintenance.Chain() {
+	for _, job := range maintenance.Jobs() {
 		for _, location := range []string{
 			w.Index(job), w.Part(job, "a", "x"), w.Part(job, "b", "x"), w.Result(job, 1), w.Result(job, 11), w.RowMap(job, 1, "a"), w.RowMap(job, 1, "b"),
 			w.Fate(job, 1, 11), w.Fate(job, 11, 1), w.FateEnd(job, 1, 11), w.Commit(job, 1), w.Listed(job, 1), w.Reach(job, 1), w.Deleted(job, 1, 11),

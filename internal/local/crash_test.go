@@ -106,7 +106,7 @@ func TestCrashAtEveryWriteOfARun(t *testing.T) {
 		jobs  []maintenance.JobRequest
 	}{
 		{"data files", tableWithADelete, []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: all}, expire}},
-		{"position deletes", tableWithManyDeletes(2), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}, expire}},
+		{"position deletes", tableWithManyDeletes(2), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}}},
 		{"deletion vectors", tableWithManyDeletes(3), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,7 +2,7 @@ package maintenance
 
 import "fmt"
 
-// Job is one of the five maintenance jobs, spelled as Spark's procedure of that name.
+// Job is a maintenance job, spelled as the procedure of that name: Spark's five, and one of Firn's own.
 type Job string
 
 // The five jobs.
@@ -14,24 +14,30 @@ const (
 	RemoveOrphanFiles          Job = "remove_orphan_files"
 )
 
+// RewriteEqualityDeleteFiles is Firn's own job: it turns equality deletes into position deletes or deletion vectors. It runs when it is called.
+const RewriteEqualityDeleteFiles Job = "rewrite_equality_delete_files"
+
 // Chain returns the five jobs in the fixed order in which a run executes those that are due.
 func Chain() []Job {
 	return []Job{RewriteDataFiles, RewritePositionDeleteFiles, RewriteManifests, ExpireSnapshots, RemoveOrphanFiles}
 }
 
+// Jobs returns all jobs: the chain, then those that only run when they are called.
+func Jobs() []Job { return append(Chain(), RewriteEqualityDeleteFiles) }
+
 // ParseJob reads a job's name.
 func ParseJob(name string) (Job, error) {
-	for _, j := range Chain() {
+	for _, j := range Jobs() {
 		if string(j) == name {
 			return j, nil
 		}
 	}
-	return "", fmt.Errorf("unknown job %q: want one of %v", name, Chain())
+	return "", fmt.Errorf("unknown job %q: want one of %v", name, Jobs())
 }
 
 // Rewrites reports whether the job replaces files by new ones of the same content, and so ends in a replace snapshot.
 func (j Job) Rewrites() bool {
-	return j == RewriteDataFiles || j == RewritePositionDeleteFiles || j == RewriteManifests
+	return j == RewriteDataFiles || j == RewritePositionDeleteFiles || j == RewriteEqualityDeleteFiles || j == RewriteManifests
 }
 
 // Outcome is how a job or a run ended. It is printed to users; spelling is part of the interface.

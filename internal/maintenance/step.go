@@ -64,7 +64,7 @@ type ExecutionInput struct {
 
 // Cursor is where a run stands: the position in its job list, and the next batch of that job.
 type Cursor struct {
-	// Job is an index into the chain.
+	// Job is an index into Jobs.
 	Job int `json:"job"`
 	// Batch is the next batch of that job to hand out.
 	Batch int `json:"batch"`

@@ -50,7 +50,7 @@ func (f *Function) Handle(ctx context.Context, in maintenance.PlanInput) (mainte
 		return maintenance.PlanOutput{}, fmt.Errorf("renew lease of run %s: %w", in.Run.RunID, err)
 	}
 	work := handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID)
-	chain := maintenance.Chain()
+	chain := maintenance.Jobs()
 	for cursor := in.Cursor; cursor.Job < len(chain); cursor = (maintenance.Cursor{Job: cursor.Job + 1}) {
 		request, wanted := find(in.Request.Jobs, chain[cursor.Job])
 		if !wanted {
@@ -182,6 +182,8 @@ func (p *planner) plan(ctx context.Context) (handoff.Index, error) {
 			err = p.rewriteDataFiles(ctx, &index)
 		case maintenance.RewritePositionDeleteFiles:
 			err = p.rewritePositionDeleteFiles(ctx, &index)
+		case maintenance.RewriteEqualityDeleteFiles:
+			err = p.rewriteEqualityDeleteFiles(ctx, &index)
 		case maintenance.RewriteManifests:
 			err = p.rewriteManifests(ctx, &index)
 		case maintenance.ExpireSnapshots:
@@ -189,7 +191,7 @@ func (p *planner) plan(ctx context.Context) (handoff.Index, error) {
 		case maintenance.RemoveOrphanFiles:
 			err = p.removeOrphanFiles(ctx, &index)
 		default:
-			err = refusef("%s is not built yet", p.request.Job)
+			err = refusef("%s is no job", p.request.Job)
 		}
 	}
 	if reason, refused := refusal(err); refused {

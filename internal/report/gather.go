@@ -189,13 +189,12 @@ func (g *gatherer) unsettled(ctx context.Context, job maintenance.Job, batch int
 
 // zeroColumns are Spark's result columns of a procedure, all zero.
 func zeroColumns(job maintenance.Job) map[string]int64 {
+	deleteFiles := []string{"rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count"}
 	names := map[maintenance.Job][]string{
 		maintenance.RewriteDataFiles: {
 			"rewritten_data_files_count", "added_data_files_count", "rewritten_bytes_count", "failed_data_files_count", "removed_delete_files_count",
 		},
-		maintenance.RewritePositionDeleteFiles: {
-			"rewritten_delete_files_count", "added_delete_files_count", "rewritten_bytes_count", "added_bytes_count",
-		},
+		maintenance.RewritePositionDeleteFiles: deleteFiles, maintenance.RewriteEqualityDeleteFiles: deleteFiles,
 		maintenance.RewriteManifests: {"rewritten_manifests_count", "added_manifests_count"},
 		maintenance.ExpireSnapshots: {
 			"deleted_data_files_count", "deleted_position_delete_files_count", "deleted_equality_delete_files_count", "deleted_manifest_files_count",

@@ -66,7 +66,7 @@ func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (main
 	g := &gatherer{work: handoff.Open(f.deps.Work, f.deps.WorkLocation, in.Run.RunID), ended: in.Error}
 	out := maintenance.ReportOutput{V: contract.PayloadVersion, Run: in.Run, Jobs: []maintenance.JobOutcome{}}
 	started := f.deps.Now().UnixMilli()
-	for _, job := range maintenance.Chain() {
+	for _, job := range maintenance.Jobs() {
 		index, found, err := g.index(ctx, job)
 		if err != nil {
 			return maintenance.ReportOutput{}, err

@@ -27,13 +27,14 @@ type parameter struct {
 	kind argumentType
 }
 
-// procedures are the signatures of Iceberg's maintenance procedures.
+// procedures are the signatures of Iceberg's maintenance procedures, and of Firn's own.
 func procedures() map[maintenance.Job][]parameter {
 	return map[maintenance.Job][]parameter{
 		maintenance.RewriteDataFiles: {
 			{"table", typeText}, {"strategy", typeText}, {"sort_order", typeText}, {"options", typeMap}, {"where", typeText}, {"branch", typeText},
 		},
 		maintenance.RewritePositionDeleteFiles: {{"table", typeText}, {"options", typeMap}, {"where", typeText}},
+		maintenance.RewriteEqualityDeleteFiles: {{"table", typeText}, {"options", typeMap}}, // Firn's own
 		maintenance.RewriteManifests: {
 			{"table", typeText}, {"use_caching", typeFlag}, {"spec_id", typeWhole}, {"sort_by", typeTexts},
 		},
@@ -74,8 +75,8 @@ type Bound struct {
 func (c *Call) Bind() (Bound, error) {
 	job, err := maintenance.ParseJob(c.Procedure)
 	if err != nil {
-		names := make([]string, 0, len(maintenance.Chain()))
-		for _, j := range maintenance.Chain() {
+		names := make([]string, 0, len(maintenance.Jobs()))
+		for _, j := range maintenance.Jobs() {
 			names = append(names, string(j))
 		}
 		return Bound{}, c.errorAt(c.pos, "procedure %s is not one of Firn's%s", c.Procedure, maintenance.Suggestion(c.Procedure, names))

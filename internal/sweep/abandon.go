@@ -21,7 +21,7 @@ func (s *step) abandon(ctx context.Context) (maintenance.SweepOutput, error) {
 	out := maintenance.SweepOutput{Next: maintenance.NextPlan}
 	var ends []*jobEnd
 	var errs []error
-	for _, job := range maintenance.Chain() {
+	for _, job := range maintenance.Jobs() {
 		e, err := s.jobEnd(ctx, job, false)
 		switch {
 		case err != nil:

@@ -104,7 +104,7 @@ func (s *step) settleEarlier(ctx context.Context) {
 // endAgain ends a run's unsettled jobs if a fresh head settles all of them, and removes the mark. A second execution finds nothing left to do.
 func (s *step) endAgain(ctx context.Context) error {
 	var ends []*jobEnd
-	for _, job := range maintenance.Chain() {
+	for _, job := range maintenance.Jobs() {
 		e, err := s.jobEnd(ctx, job, true)
 		if err != nil {
 			return err

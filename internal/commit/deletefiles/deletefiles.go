@@ -27,8 +27,11 @@ import (
 type Group struct {
 	SpecID    int
 	Partition string
-	// Inputs are the entries of T0 that are replaced, Beside those that stay and were read along.
+	// Inputs are the entries of T0 that are replaced, Beside those that stay and were read along. Of equality deletes Inputs are the data files whose rows
+	// were looked for, Beside the deletes that apply to them, and Applied says which to which.
 	Inputs, Beside []lake.Entry
+	Equality       bool
+	Applied        [][]int
 	// Outputs are the new files; References are the data files that each of them names.
 	Outputs    []produce.Addition
 	References [][]handoff.Target
@@ -38,6 +41,8 @@ type Group struct {
 type Landing struct {
 	Remove []lake.Entry
 	Add    []produce.Addition
+	// processed are the data files, with their data sequence numbers, whose rows were looked for in equality deletes.
+	processed map[string]int64
 }
 
 // Verdict is why a group cannot land; the zero value says that it can. A conflict may end well when the group is planned again, a fault does not.
@@ -94,6 +99,11 @@ func Look(ctx context.Context, st store.Reader, t *lake.Table, manifests []icebe
 				q.Paths[ref.Path] = true
 			}
 		}
+		for _, in := range g.Inputs {
+			if g.Equality {
+				q.Paths[in.File.FilePath()] = true
+			}
+		}
 	}
 	h.Survey, err = produce.Look(ctx, st, t, manifests, q)
 	return h, err
@@ -132,6 +142,9 @@ func Descends(t *lake.Table, head *table.Snapshot, snapshotID int64) bool {
 // Check says what a group does to the head, or why it cannot land. Errors are those of reading.
 func (h *Head) Check(ctx context.Context, g Group) (Landing, Verdict, error) {
 	c := &check{Head: h, g: g, mine: map[produce.File]bool{}, gone: map[string]bool{}}
+	if g.Equality {
+		return c.equality()
+	}
 	if v, err := c.inputs(); v != (Verdict{}) || err != nil {
 		return Landing{}, v, err
 	}

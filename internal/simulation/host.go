@@ -65,7 +65,7 @@ func (p *process) function(name string) edge.Raw {
 	case contract.FunctionSweep:
 		return edge.Handler(sweep.New(sweep.Deps{
 			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return p.catalog(), st, nil },
-			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: pause, NewAttempt: p.uuidText, Log: quiet(), Grace: p.grace,
+			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: edge.Sleep, NewAttempt: p.uuidText, Log: quiet(), Grace: p.grace,
 		}).Handle)
 	default:
 		return edge.Handler(report.New(report.Deps{
@@ -94,17 +94,6 @@ func (p *process) grace(string) time.Duration {
 		return 15 * time.Minute
 	}
 	return 0
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // host is what an execution reaches: each call of a function is a process of its own.

@@ -450,7 +450,14 @@ func (s *Sim) rewriteRequest() maintenance.JobRequest {
 	if s.rng.IntN(2) == 0 {
 		options["max-file-group-size-bytes"] = strconv.Itoa(1000 + s.rng.IntN(4000))
 	}
-	return s.partial(maintenance.RewriteDataFiles, options)
+	request := s.partial(maintenance.RewriteDataFiles, options)
+	switch s.rng.IntN(5) {
+	case 0:
+		request.Args = map[string]string{"strategy": "sort", "sort_order": "id DESC NULLS LAST"}
+	case 1:
+		request.Args = map[string]string{"strategy": "sort", "sort_order": "zorder(id,g)"}
+	}
+	return request
 }
 
 // partial is the request of a rewrite that may commit in several steps.

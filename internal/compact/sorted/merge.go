@@ -145,7 +145,7 @@ func (m *merge) open(ctx context.Context) error {
 		create = output.CreatePages
 	}
 	var err error
-	m.out, err = create(ctx, m.store, m.job, len(m.sorting.outputs), partition)
+	m.out, err = create(ctx, m.store, m.job, len(m.outputs), partition)
 	return err
 }
 
@@ -381,7 +381,7 @@ func (m *merge) roll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.sorting.outputs = append(m.sorting.outputs, made)
+	m.outputs = append(m.outputs, made)
 	m.out = nil
 	return nil
 }

@@ -47,13 +47,13 @@ func (l Limits) withDefaults() Limits {
 			*v = otherwise
 		}
 	}
-	set(&l.WindowBytes, 24<<20)
+	set(&l.WindowBytes, 20<<20)
 	set(&l.WindowRows, 384<<10) // Columns of this many numbers stay in the processor's caches.
-	set(&l.HeldBytes, 32<<20)
+	set(&l.HeldBytes, 24<<20)
 	set(&l.WholeBelowBytes, 8<<20)
 	set(&l.MergeBytes, 16<<20)
 	if l.SpillMemoryBytes == 0 {
-		l.SpillMemoryBytes = 32 << 20
+		l.SpillMemoryBytes = 16 << 20
 	}
 	l.SpillMemoryBytes = max(l.SpillMemoryBytes, 0) / blockBytes * blockBytes
 	if l.FetchConcurrency <= 0 {
@@ -115,6 +115,12 @@ type scratch struct {
 	spans                   []encoding.Span
 	batch                   column.Batch
 	streams                 []stream
+}
+
+// release drops what only windows need, before runs are merged.
+func (s *scratch) release() {
+	clear(s.parts)
+	s.keys, s.items, s.swap, s.order, s.records, s.ends = keys.Keys{}, nil, nil, nil, nil, nil
 }
 
 // streamsOf returns n streams whose memory is used again.
@@ -212,6 +218,7 @@ func (s *sorting) part(ctx context.Context, inputs []*input, files int) error {
 		return err
 	}
 	s.log.DebugContext(ctx, "sorted runs", "group", s.job.Group, "runs", len(runs), "spilled_bytes", s.spill.size)
+	s.scratch.release()
 	var sorted []*run
 	for _, r := range runs {
 		if r.window.kept > 0 {

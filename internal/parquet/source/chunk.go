@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 
@@ -133,7 +134,7 @@ func (f *File) fetchPages(start, data, from, to int64) ([]byte, error) {
 	if err != nil || len(head) == 0 {
 		return pages, err
 	}
-	return append(head[:len(head):len(head)], pages...), nil
+	return append(slices.Clip(head), pages...), nil
 }
 
 // Fault turns the failure of such a decoder into ErrUnreadable.

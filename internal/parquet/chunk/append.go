@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 
@@ -143,6 +144,13 @@ func (w *Writer) next(v *Vector, plain []byte, from cursor) (to cursor, rows int
 	if w.coded {
 		width = indexBytes
 	}
+	if w.column.MaxRep == 0 && room > 0 && left > 0 {
+		n := min(left, v.Entries-from.entry)
+		to = cursor{entry: from.entry + n, value: from.value + w.present(v, from.entry, from.entry+n)}
+		if to.at, size = w.skipBytes(plain, from, to.value); size <= room {
+			return to, n
+		}
+	}
 	to, size = from, 0
 	for ; to.entry < v.Entries; to.entry++ {
 		if w.column.MaxRep == 0 || v.Rep[to.entry] == 0 {
@@ -165,6 +173,30 @@ func (w *Writer) next(v *Vector, plain []byte, from cursor) (to cursor, rows int
 		}
 	}
 	return to, rows
+}
+
+// present counts the values among entries of a vector.
+func (w *Writer) present(v *Vector, from, to int) int {
+	if w.column.MaxDef == 0 {
+		return to - from
+	}
+	return bytes.Count(v.Def[from:to], []byte{w.column.MaxDef})
+}
+
+// skipBytes is where the value begins that is the given one, and how much the values before it count for.
+func (w *Writer) skipBytes(plain []byte, from cursor, value int) (at, size int) {
+	n := value - from.value
+	switch {
+	case w.coded:
+		return from.at, n * indexBytes
+	case w.width != encoding.ByteArray:
+		return from.at + n*w.width, n * w.width
+	}
+	at = from.at
+	for ; n > 0; n-- {
+		at += 4 + int(binary.LittleEndian.Uint32(plain[at:]))
+	}
+	return at, at - from.at
 }
 
 // take moves a piece of a vector to the open page.

@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"fmt"
 
 	"firn/internal/parquet/encoding"
@@ -103,11 +104,7 @@ func (r *Reader) CountRows(p *Page) error {
 
 // rowsOf counts the rows that begin; aligned says that the first entry begins one.
 func rowsOf(rep []uint8) (rows int64, aligned bool) {
-	for _, l := range rep {
-		if l == 0 {
-			rows++
-		}
-	}
+	rows = int64(bytes.Count(rep, []byte{0}))
 	return rows, len(rep) == 0 || rep[0] == 0
 }
 
@@ -191,12 +188,7 @@ func (r *Reader) decodeLevels(p *Page, v *Vector) (err error) {
 		if v.Def, err = encoding.DecodeLevels(v.Def, p.def, c.MaxDef, v.Entries); err != nil {
 			return err
 		}
-		v.Values = 0
-		for _, d := range v.Def {
-			if d == c.MaxDef {
-				v.Values++
-			}
-		}
+		v.Values = bytes.Count(v.Def, []byte{c.MaxDef})
 	}
 	p.Present = v.Values
 	return nil

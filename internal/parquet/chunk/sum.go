@@ -1,6 +1,7 @@
 package chunk
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 
@@ -99,23 +100,27 @@ func (v *Vector) Sum(c *Column, hashes []uint64) (sum uint64, err error) {
 	return sum + sumLevels(v.Rep, v.Def), err
 }
 
-// sumLevels adds up hashes of pairs of levels.
+// sumLevels adds up hashes of pairs of levels, which are counted first: there are few different ones.
 func sumLevels(rep, def []uint8) (sum uint64) {
-	var counts [256]uint64
-	switch {
-	case len(def) == 0: // Without definition levels there are no repetition levels.
-		return 0
-	case len(rep) == 0:
-		for _, d := range def {
-			counts[d]++
-		}
-		for d, n := range counts {
-			sum += n * mix(uint64(d))
+	if len(rep) == 0 { // Without definition levels there are no repetition levels either.
+		for d, left := 0, len(def); left > 0; d++ {
+			n := bytes.Count(def, []byte{uint8(d)})
+			sum += uint64(n) * mix(uint64(d))
+			left -= n
 		}
 		return sum
 	}
+	const low = 16 // Levels below are counted.
+	var counts [low * low]uint64
 	for i, r := range rep {
-		sum += mix(uint64(r)<<8 | uint64(def[i]))
+		if d := def[i]; r < low && d < low {
+			counts[low*r+d]++
+		} else {
+			sum += mix(uint64(r)<<8 | uint64(d))
+		}
+	}
+	for i, n := range counts {
+		sum += n * mix(uint64(i/low)<<8|uint64(i%low))
 	}
 	return sum
 }

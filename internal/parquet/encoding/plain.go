@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 )
@@ -44,12 +45,10 @@ func ValueSpans(dst []Span, def []uint8, maxDef uint8, levels []Span) ([]Span, e
 		return nil, err
 	}
 	at, values := 0, 0
+	highest := []byte{maxDef}
 	countTo := func(end int) int {
-		for ; at < end; at++ {
-			if def[at] == maxDef {
-				values++
-			}
-		}
+		values += bytes.Count(def[at:end], highest)
+		at = end
 		return values
 	}
 	dst = dst[:0]

@@ -125,7 +125,7 @@ func (w *Writer) sumPlain(values []byte) (err error) {
 		return nil
 	}
 	for len(values) > 0 {
-		value, rest := values, []byte(nil)
+		var value, rest []byte
 		if w.width != encoding.ByteArray {
 			value, rest = values[:w.width], values[w.width:]
 		} else if value, rest, err = encoding.NextByteArray(values); err != nil {

@@ -80,9 +80,7 @@ func (r *Reader) Dictionary() *encoding.Entries { return r.dictionary }
 // Next goes to the next data page; io.EOF says that there is none, and that the sums of all pages are what the footer says. The page is valid
 // until the next call.
 func (r *Reader) Next() (*Page, error) {
-	if err := r.leave(); err != nil {
-		return nil, err
-	}
+	r.leave()
 	p := &r.page
 	if r.at == len(r.data) {
 		switch {
@@ -126,10 +124,10 @@ func (r *Reader) Next() (*Page, error) {
 }
 
 // leave adds the current page to the sums.
-func (r *Reader) leave() error {
+func (r *Reader) leave() {
 	p := &r.page
 	if p.Struct == nil {
-		return nil
+		return
 	}
 	r.values += p.Values()
 	r.at += len(p.Header) + len(p.Body)
@@ -139,7 +137,6 @@ func (r *Reader) leave() error {
 		r.rows += p.Rows
 	}
 	*p = Page{}
-	return nil
 }
 
 // SplitPage takes the page at the front of data apart and compares its checksum.

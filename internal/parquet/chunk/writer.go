@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"slices"
 
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
@@ -147,7 +148,7 @@ func (w *Writer) Recode(p Raw, e footer.Encoding, levels, values []byte) error {
 		return err
 	}
 	w.packed = packed
-	p.Page.Recode(e, len(w.body), len(packed), crc32.ChecksumIEEE(packed), true)
+	p.Recode(e, len(w.body), len(packed), crc32.ChecksumIEEE(packed), true)
 	w.header = footer.Append(w.header[:0], p.Struct)
 	p.Header, p.Body = w.header, packed
 	copied := w.copied
@@ -216,12 +217,9 @@ func (w *Writer) page(h footer.Page, header, body []byte) error {
 }
 
 func (w *Writer) encoded(e footer.Encoding) {
-	for _, have := range w.encodings {
-		if have == e {
-			return
-		}
+	if !slices.Contains(w.encodings, e) {
+		w.encodings = append(w.encodings, e)
 	}
-	w.encodings = append(w.encodings, e)
 }
 
 // levelEncodings notes how the levels of a source page are encoded.

@@ -157,8 +157,46 @@ func TestChange(t *testing.T) {
 	})
 }
 
+// TestAnyChange draws writers, codecs, masks of any density, and limits of pages, dictionaries, row groups and memory. A failure is run again by its
+// name.
+func TestAnyChange(t *testing.T) {
+	t.Parallel()
+	all, numbers := slices.Sorted(maps.Keys(writers())), slices.Sorted(maps.Values(codecs()))
+	for seed := range uint64(12) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 5))
+			of := func(choices ...string) string { return choices[rng.IntN(len(choices))] }
+			density := rng.Float64()
+			c := change{
+				seed: seed, codec: of("zstd", "snappy", "uncompressed"),
+				limits: pages.Limits{FullPageRows: int64(1 + rng.IntN(300)), FullPageBytes: int64(1 + rng.IntN(3000)), HeldBytes: int64(1 + rng.IntN(100_000))},
+				more: map[string]string{
+					"write.parquet.page-row-limit": of("1", "50", "20000"), "write.parquet.page-size-bytes": of("100", "2000", "1048576"),
+					"write.parquet.dict-size-bytes": of("1", "450", "2097152"), "write.parquet.row-group-size-bytes": of("30000", "134217728"),
+				},
+				deleted: func(rng *rand.Rand, rows int) *roaring64.Bitmap {
+					b := roaring64.New()
+					for i := range rows - 1 { // One row stays.
+						if rng.Float64() < density {
+							b.Add(uint64(i))
+						}
+					}
+					return b
+				},
+			}
+			var files [][]parquet.WriterProperty
+			for range 1 + rng.IntN(3) {
+				files = append(files, append(slices.Clone(writers()[of(all...)]), parquet.WithCompression(numbers[rng.IntN(len(numbers))])))
+			}
+			c.merge(t, files...)
+		})
+	}
+}
+
 // change is what a merge does besides.
 type change struct {
+	seed    uint64
 	codec   string
 	more    map[string]string
 	limits  pages.Limits
@@ -195,7 +233,7 @@ func (c change) merge(t *testing.T, files ...[]parquet.WriterProperty) {
 	if _, err := fmt.Sscan(props["max"], &w.job.MaxOutputFileSizeBytes); err != nil {
 		w.job.MaxOutputFileSizeBytes = 512 << 20
 	}
-	rng := rand.New(rand.NewPCG(7, 8))
+	rng := rand.New(rand.NewPCG(7, 8+c.seed))
 	codec := func(p []parquet.WriterProperty) compress.Compression {
 		return parquet.NewWriterProperties(p...).Compression()
 	}

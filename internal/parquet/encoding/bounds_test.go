@@ -214,3 +214,71 @@ func BenchmarkBounds(b *testing.B) {
 		})
 	}
 }
+
+func TestCutBounds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		in           string
+		n            int
+		text         bool
+		lower, upper string
+		ok           bool
+	}{
+		{"abc", 5, true, "abc", "abc", true},
+		{"abcdef", 3, true, "abc", "abd", true},
+		{"ab\u00e9def", 3, true, "ab", "ac", true},
+		{"ab\u00e9def", 4, true, "ab\u00e9", "ab\u00ea", true},
+		{"ab\ud7ffdef", 5, true, "ab\ud7ff", "ab\ue000", true},
+		{"a\U0010ffff\U0010ffffz", 9, true, "a\U0010ffff\U0010ffff", "b", true},
+		{"\U0010ffff\U0010ffff", 4, true, "\U0010ffff", "", false},
+		{"a\xff\xffz", 3, false, "a\xff\xff", "b", true},
+		{"a\xff\xffz", 3, true, "a\xff\xff", "b", true}, // no UTF-8, so bytes
+		{"\xff\xff\xff", 2, false, "\xff\xff", "", false},
+	} {
+		lower := encoding.CutLower([]byte(c.in), c.n, c.text)
+		upper, ok := encoding.CutUpper([]byte(c.in), c.n, c.text)
+		if string(lower) != c.lower || string(upper) != c.upper || ok != c.ok {
+			t.Errorf("%q to %d: %q, %q, %t: want %q, %q, %t", c.in, c.n, lower, upper, ok, c.lower, c.upper, c.ok)
+		}
+		if string(lower) > c.in || (ok && string(upper) < c.in) {
+			t.Errorf("%q is outside of %q to %q", c.in, lower, upper)
+		}
+	}
+}
+
+// TestTakeAndExact: bounds of parts become those of the whole, and zeros stay as they were but in statistics.
+func TestTakeAndExact(t *testing.T) {
+	t.Parallel()
+	plain := func(values ...float64) (out []byte) {
+		for _, v := range values {
+			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
+		}
+		return out
+	}
+	all := encoding.NewBounds(encoding.Floating, 8)
+	for _, values := range [][]float64{{0, 3}, {}, {1, 2}} {
+		part := encoding.NewBounds(encoding.Floating, 8)
+		if err := part.AddPlain(plain(values...), len(values)); err != nil {
+			t.Fatal(err)
+		}
+		all.Take(&part)
+	}
+	if lower, upper, ok := all.Exact(); !ok || !bytes.Equal(lower, plain(0)) || !bytes.Equal(upper, plain(3)) {
+		t.Errorf("exact %x to %x, %t", lower, upper, ok)
+	}
+	if lower, _, _ := all.Result(); !bytes.Equal(lower, plain(math.Copysign(0, -1))) {
+		t.Errorf("lower %x", lower)
+	}
+	if encoding.Floating.Compare(plain(0), plain(math.Copysign(0, -1))) != 0 || encoding.Floating.Compare(plain(-1), plain(1)) >= 0 {
+		t.Error("floats do not compare")
+	}
+	if encoding.Signed.Compare([]byte{0xff, 0xff, 0xff, 0xff}, []byte{1, 0, 0, 0}) >= 0 || encoding.BigDecimal.Compare([]byte{0xff}, []byte{1}) >= 0 {
+		t.Error("negative numbers do not compare")
+	}
+	lost := encoding.NewBounds(encoding.Floating, 8)
+	lost.Lose()
+	all.Take(&lost)
+	if _, _, ok := all.Result(); ok {
+		t.Error("what one part does not know the whole knows")
+	}
+}

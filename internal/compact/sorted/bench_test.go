@@ -127,7 +127,7 @@ func BenchmarkSort(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			w, st := newWorld(b, kase.schema, map[string]string{}), store.NewLocal()
-			w.onDisk(b, st, func(rng *rand.Rand) []column.Batch { return kase.make(w.layout, rng, kase.rows) })
+			w.onDisk(b, st, envFiles(b), func(rng *rand.Rand) []column.Batch { return kase.make(w.layout, rng, kase.rows) })
 			e := sorted.New(st, slog.New(slog.DiscardHandler), sorted.Limits{}, sorted.Spill{})
 			debug.FreeOSMemory()
 			resetPeak()
@@ -153,14 +153,20 @@ func BenchmarkSort(b *testing.B) {
 	}
 }
 
-// onDisk makes the group's files on the local disk; four are made, the others are copies.
-func (w *world) onDisk(b *testing.B, st *store.Local, generate func(*rand.Rand) []column.Batch) {
+func envFiles(b *testing.B) int {
 	b.Helper()
-	ctx, rng, files := context.Background(), rand.New(rand.NewPCG(1, 2)), 16
+	files := 16
 	if n := os.Getenv("FIRN_BENCH_FILES"); n != "" {
 		_, err := fmt.Sscan(n, &files)
 		must(b, err)
 	}
+	return files
+}
+
+// onDisk makes the group's files on the local disk; four are made, the others are copies.
+func (w *world) onDisk(b testing.TB, st *store.Local, files int, generate func(*rand.Rand) []column.Batch) {
+	b.Helper()
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(1, 2))
 	w.job.Location, w.job.Permutation = b.TempDir(), ""
 	var inputs []engine.Input
 	for n := range files {

@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	"pgregory.net/rapid"
@@ -20,6 +25,7 @@ import (
 	"firn/internal/handoff"
 	"firn/internal/maintenance"
 	"firn/internal/parquet/column"
+	"firn/internal/store"
 )
 
 // compareText orders the texts of two values of k or s.
@@ -304,5 +310,41 @@ func TestCurvesWithNulls(t *testing.T) {
 		if !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%s: other rows came out", curve)
 		}
+	}
+}
+
+// TestMemoryIsBounded sorts four files, and sixteen: the second takes no more memory. It does not run beside other tests.
+func TestMemoryIsBounded(t *testing.T) { //nolint:paralleltest // it measures the heap of the process
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
+	var peaks []uint64
+	for _, files := range []int{4, 16} {
+		w, st := newWorld(t, eventSchema(), map[string]string{"write.parquet.compression-codec": "snappy", "write.parquet.row-group-size-bytes": "1000000"}), store.NewLocal()
+		w.onDisk(t, st, files, func(rng *rand.Rand) []column.Batch { return events(w.layout, rng, 10_000) })
+		w.job.Ordering = by(6)
+		runtime.GC()
+		stop, done := make(chan struct{}), make(chan uint64)
+		go func() {
+			sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+			var most uint64
+			for {
+				metrics.Read(sample)
+				most = max(most, sample[0].Value.Uint64())
+				select {
+				case <-stop:
+					done <- most
+					return
+				case <-time.After(2 * time.Millisecond):
+				}
+			}
+		}()
+		limits := sorted.Limits{WindowBytes: 1 << 20, HeldBytes: 1, MergeBytes: 1 << 20, SpillMemoryBytes: -1}
+		_, err := sorted.New(st, slog.New(slog.DiscardHandler), limits, sorted.Spill{Dir: t.TempDir()}).Rewrite(context.Background(), w.job)
+		close(stop)
+		peaks = append(peaks, <-done)
+		must(t, err)
+	}
+	t.Logf("at most %d MB for 4 files, %d MB for 16", peaks[0]>>20, peaks[1]>>20)
+	if float64(peaks[1]) > 1.3*float64(peaks[0]) {
+		t.Errorf("four times the files take %d bytes where %d were enough", peaks[1], peaks[0])
 	}
 }

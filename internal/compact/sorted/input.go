@@ -102,6 +102,9 @@ type window struct {
 	kept     int64
 }
 
+// footerBytes is about what the parsed footer of an open file takes: with tiny files it is most of what is held.
+const footerBytes = 128 << 10
+
 // next gathers up to the given number of rows, and opens their files. A window without segments is the end.
 func (r *reader) next(ctx context.Context, rows int64) (window, error) {
 	var w window
@@ -109,7 +112,7 @@ func (r *reader) next(ctx context.Context, rows int64) (window, error) {
 	held, left := int64(0), rows
 	for left > 0 && r.input < len(r.inputs) {
 		in := r.inputs[r.input]
-		if cost := min(in.FileSizeBytes(), r.limits.WholeBelowBytes); in.file == nil {
+		if cost := min(in.FileSizeBytes(), r.limits.WholeBelowBytes) + footerBytes; in.file == nil {
 			if held+cost > r.limits.HeldBytes && len(w.segments) > 0 {
 				break
 			}

@@ -62,3 +62,38 @@ func TestSortsAreCutByKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestBinPackFollowsTheTablesOrder: groups of a table with a sort order are ordered in parts of the size that a task of Spark's reads, and say which
+// order that is; a sort of the same table orders the group as a whole, one by other columns follows none.
+func TestBinPackFollowsTheTablesOrder(t *testing.T) {
+	t.Parallel()
+	ref := icebergtest.Reference(t, "sorted_order")
+	for _, c := range []struct {
+		args   map[string]string
+		order  int
+		parted bool
+	}{
+		{nil, 1, true},
+		{map[string]string{"strategy": "sort"}, 1, false},
+		{map[string]string{"sort_order": "ts DESC NULLS LAST, id ASC NULLS FIRST"}, 1, false},
+		{map[string]string{"sort_order": "s, ts"}, 0, false},
+		{map[string]string{"sort_order": "zorder(id, s)"}, 0, false},
+	} {
+		w := ref.World(t)
+		d := newDesk(t, w, w.Open(ref.ID))
+		d.next(t, maintenance.Request{Jobs: []maintenance.JobRequest{{
+			Job: maintenance.RewriteDataFiles, Args: c.args, Options: map[string]string{"rewrite-all": "true"},
+		}}}, maintenance.Cursor{})
+		index := d.index(t, maintenance.RewriteDataFiles)
+		if len(index.Groups) != 1 {
+			t.Fatalf("%v: %d groups: %s", c.args, len(index.Groups), index.Reason)
+		}
+		var g handoff.Group
+		if err := handoff.Open(d.work, workLocation, d.run.RunID).Read(context.Background(), index.Groups[0], &g); err != nil {
+			t.Fatal(err)
+		}
+		if g.Ordering == nil || g.Ordering.SortOrderID != c.order || (g.Ordering.PartSizeBytes > 0) != c.parted {
+			t.Errorf("%v: %+v: want sort order %d, in parts %t", c.args, g.Ordering, c.order, c.parted)
+		}
+	}
+}

@@ -9,16 +9,22 @@ import (
 	"firn/internal/icebergtest"
 )
 
-// TestRewrittenDeletesReadTheSame rewrites position deletes of tables that Spark wrote, and on format version 3 turns them into deletion vectors.
-// PyIceberg must find the rows that Spark found, and as many delete files as Firn says.
+// TestRewrittenDeletesReadTheSame rewrites position deletes of tables that Spark wrote, on format version 3 turns them into deletion vectors, and turns
+// equality deletes, which PyIceberg refuses, into position deletes. PyIceberg must find the rows that Spark found.
 func TestRewrittenDeletesReadTheSame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	expected, added := map[string]icebergtest.Expected{}, map[string]string{}
 	var jobs []job
-	for _, name := range []string{"pos_file", "pos_partition", "pos_parted", "pos_dangling", "dv_upgraded"} {
+	for _, name := range []string{
+		"pos_file", "pos_partition", "pos_parted", "pos_dangling", "dv_upgraded", "eq_part", "eq_global", "eq_null", "eq_mixed", "manifests300",
+	} {
 		expected["db."+name] = w.add(name)
-		got := w.call("rewrite_position_delete_files", name, "--option", "rewrite-all=true")
+		procedure, options := "rewrite_position_delete_files", []string{"--option", "rewrite-all=true"}
+		if expected["db."+name].Counts["equality_delete_files"] > 0 {
+			procedure, options = "rewrite_equality_delete_files", nil
+		}
+		got := w.call(procedure, name, options...)
 		if got["outcome"] != "committed" {
 			t.Errorf("%s: %v", name, got)
 			continue

@@ -107,6 +107,10 @@ func TestCrashAtEveryWriteOfARun(t *testing.T) {
 	}{
 		{"data files", tableWithADelete, []maintenance.JobRequest{{Job: maintenance.RewriteDataFiles, Options: all}, expire}},
 		{"position deletes", tableWithManyDeletes(2), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}}},
+		{
+			"equality deletes", func(w *icebergtest.World) *icebergtest.Table { return newEqualityScene(t, w, 3).tbl },
+			[]maintenance.JobRequest{{Job: maintenance.RewriteEqualityDeleteFiles}},
+		},
 		{"deletion vectors", tableWithManyDeletes(3), []maintenance.JobRequest{{Job: maintenance.RewritePositionDeleteFiles, Options: all}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -96,11 +96,6 @@ func (l *Local) Get(ctx context.Context, location string) ([]byte, error) {
 
 // GetRange implements Reader.
 func (l *Local) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
-	return l.getRangeInto(ctx, Range{Location: location, Offset: offset, Length: length}, nil)
-}
-
-func (l *Local) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, error) {
-	location, offset, length := r.Location, r.Offset, r.Length
 	if length < 0 {
 		return nil, fmt.Errorf("read %s: negative length %d", location, length)
 	}
@@ -110,7 +105,7 @@ func (l *Local) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, 
 	}
 	defer func() { _ = f.Close() }()
 	from, to := clip(info.Size(), offset, length)
-	data := room(dst, to-from)[:to-from]
+	data := make([]byte, to-from)
 	n, err := f.ReadAt(data, from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fileError("read", location, err)

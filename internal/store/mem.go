@@ -76,11 +76,6 @@ func (m *Memory) Get(ctx context.Context, location string) ([]byte, error) {
 
 // GetRange implements Reader.
 func (m *Memory) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
-	return m.getRangeInto(ctx, Range{Location: location, Offset: offset, Length: length}, nil)
-}
-
-func (m *Memory) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, error) {
-	location, offset, length := r.Location, r.Offset, r.Length
 	if length < 0 {
 		return nil, fmt.Errorf("read %s: negative length %d", location, length)
 	}
@@ -89,7 +84,7 @@ func (m *Memory) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte,
 		return nil, err
 	}
 	from, to := clip(int64(len(o.data)), offset, length)
-	return append(room(dst, to-from), o.data[from:to]...), nil
+	return bytes.Clone(o.data[from:to]), nil
 }
 
 // Head implements Reader.

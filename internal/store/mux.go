@@ -82,14 +82,6 @@ func (m *mux) GetRange(ctx context.Context, location string, offset, length int6
 	return s.GetRange(ctx, location, offset, length)
 }
 
-func (m *mux) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, error) {
-	s, err := m.pick(r.Location)
-	if err != nil {
-		return nil, err
-	}
-	return GetRangeInto(ctx, s, r, dst)
-}
-
 // Head implements Reader.
 func (m *mux) Head(ctx context.Context, location string) (Info, error) {
 	s, err := m.pick(location)

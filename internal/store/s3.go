@@ -84,11 +84,6 @@ func (s *S3) Get(ctx context.Context, location string) ([]byte, error) {
 
 // GetRange implements Reader.
 func (s *S3) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
-	return s.getRangeInto(ctx, Range{Location: location, Offset: offset, Length: length}, nil)
-}
-
-func (s *S3) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, error) {
-	location, offset, length := r.Location, r.Offset, r.Length
 	var header string
 	switch {
 	case length < 0:
@@ -103,7 +98,7 @@ func (s *S3) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, err
 	default:
 		header = fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)
 	}
-	data, partial, err := s.readInto(ctx, location, header, dst)
+	data, partial, err := s.read(ctx, location, header)
 	if errors.Is(err, errBeyondEnd) {
 		if offset >= 0 {
 			return []byte{}, nil
@@ -123,10 +118,6 @@ func (s *S3) getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, err
 
 // read gets an object or a range of it; partial says that the answer is a range.
 func (s *S3) read(ctx context.Context, location, header string) (data []byte, partial bool, err error) {
-	return s.readInto(ctx, location, header, nil)
-}
-
-func (s *S3) readInto(ctx context.Context, location, header string, dst []byte) (data []byte, partial bool, err error) {
 	loc, err := s3Object(location)
 	if err != nil {
 		return nil, false, err
@@ -145,16 +136,16 @@ func (s *S3) readInto(ctx context.Context, location, header string, dst []byte) 
 		}
 		defer func() { _ = out.Body.Close() }()
 		partial = out.ContentRange != nil
-		data, err = readBody(out.Body, out.ContentLength, dst)
+		data, err = readBody(out.Body, out.ContentLength)
 		return err
 	})
 	return data, partial, err
 }
 
 // readBody reads to the end, where the SDK compares the checksum.
-func readBody(body io.Reader, announced *int64, dst []byte) ([]byte, error) {
+func readBody(body io.Reader, announced *int64) ([]byte, error) {
 	size := max(0, aws.ToInt64(announced))
-	buf := bytes.NewBuffer(room(dst, size+bytes.MinRead))
+	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
 	if _, err := buf.ReadFrom(body); err != nil {
 		return nil, err
 	}

@@ -134,33 +134,3 @@ type Full interface {
 	Store
 	Deleter
 }
-
-// Range is a part of an object, as Reader.GetRange asks for it.
-type Range struct {
-	Location       string
-	Offset, Length int64
-}
-
-// RoomBytes is what GetRangeInto needs in dst beyond the range's length to do without memory of its own.
-const RoomBytes = 512
-
-// intoReader is a reader that fills memory of the caller.
-type intoReader interface {
-	getRangeInto(ctx context.Context, r Range, dst []byte) ([]byte, error)
-}
-
-// GetRangeInto is GetRange into the memory of dst, where the store can do so and dst is large enough: see RoomBytes. What dst held is lost.
-func GetRangeInto(ctx context.Context, st Reader, r Range, dst []byte) ([]byte, error) {
-	if into, ok := st.(intoReader); ok {
-		return into.getRangeInto(ctx, r, dst)
-	}
-	return st.GetRange(ctx, r.Location, r.Offset, r.Length)
-}
-
-// room returns an empty slice for n bytes, in the memory of dst if they fit.
-func room(dst []byte, n int64) []byte {
-	if int64(cap(dst)) >= n {
-		return dst[:0]
-	}
-	return make([]byte, 0, n)
-}

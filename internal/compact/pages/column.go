@@ -27,7 +27,6 @@ type tools struct {
 	hashes        []uint64
 	live          []encoding.Span
 	aside         []byte
-	buffers       buffers
 	converter
 }
 

@@ -2,13 +2,9 @@ package pages
 
 import (
 	"context"
-	"math/bits"
-	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
-
-	"firn/internal/store"
 )
 
 // mergeGapBytes is the most that is read for nothing so that two chunks come with one request. Never more than is read for something, so that a
@@ -24,10 +20,8 @@ type fetched struct {
 	offset, length int64
 	parts          int
 	data           []byte
-	// buffer is the memory of data, if it is to be used again.
-	buffer []byte
-	err    error
-	done   chan struct{}
+	err            error
+	done           chan struct{}
 }
 
 // fetcher fetches the chunks of one output row group in the order in which they are copied, bounded in bytes. It serves one goroutine.
@@ -37,7 +31,6 @@ type fetcher struct {
 	// dictionaries and chunks are by leaf and source; a chunk begins with its dictionary page, which is wanted before the chunks are.
 	dictionaries, chunks [][]part
 	memory               *semaphore.Weighted
-	buffers              *buffers
 	cancel               context.CancelFunc
 	workers              sync.WaitGroup
 }
@@ -49,7 +42,7 @@ func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher
 	leaves := len(r.proof)
 	f := &fetcher{
 		engine: r.Engine, dictionaries: make([][]part, leaves), chunks: make([][]part, leaves),
-		memory: semaphore.NewWeighted(r.limits.HeldBytes), buffers: r.pool(),
+		memory: semaphore.NewWeighted(r.limits.HeldBytes),
 	}
 	for leaf := range leaves {
 		f.dictionaries[leaf], f.chunks[leaf] = make([]part, len(sources)), make([]part, len(sources))
@@ -79,7 +72,7 @@ func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher
 
 // newStream lays out the requests for a row group that is copied as it is: its chunks one after the other, long ones in pieces.
 func (r *rewrite) newStream(ctx context.Context, s rowGroupOf) *fetcher {
-	f := &fetcher{engine: r.Engine, chunks: make([][]part, len(s.chunks)), memory: semaphore.NewWeighted(r.limits.HeldBytes), buffers: r.pool()}
+	f := &fetcher{engine: r.Engine, chunks: make([][]part, len(s.chunks)), memory: semaphore.NewWeighted(r.limits.HeldBytes)}
 	most := max(r.limits.HeldBytes/4, 1<<10)
 	var last *fetched
 	for i := range s.chunks {
@@ -169,31 +162,12 @@ func (f *fetcher) start(ctx context.Context) {
 			}
 			slots <- struct{}{}
 			f.workers.Go(func() {
-				f.fetch(ctx, r)
+				r.data, r.err = r.in.fetch(ctx, f.engine.store, r.offset, r.length)
 				close(r.done)
 				<-slots
 			})
 		}
 	})
-}
-
-func (r *rewrite) pool() *buffers {
-	r.tools.buffers.limit = r.limits.HeldBytes
-	return &r.tools.buffers
-}
-
-// fetch carries a request out. A store may answer in memory of its own, which is not ours to use again.
-func (f *fetcher) fetch(ctx context.Context, r *fetched) {
-	var dst []byte
-	if r.in.whole == nil {
-		dst = f.buffers.take(r.length)
-	}
-	r.data, r.err = r.in.fetchInto(ctx, f.engine.store, span{r.offset, r.length}, dst)
-	if len(r.data) > 0 && cap(dst) > 0 && &r.data[0] == &dst[:1][0] {
-		r.buffer = dst
-	} else {
-		f.buffers.lose(dst)
-	}
 }
 
 // get waits for a part. Each part is got once, and released once.
@@ -209,8 +183,7 @@ func (f *fetcher) get(p part) ([]byte, error) {
 func (f *fetcher) release(p part) {
 	r := f.reads[p.read]
 	if r.parts--; r.parts == 0 {
-		f.buffers.put(r.buffer)
-		r.data, r.buffer = nil, nil
+		r.data = nil
 		f.memory.Release(f.weight(r))
 	}
 }
@@ -219,70 +192,4 @@ func (f *fetcher) release(p part) {
 func (f *fetcher) close() {
 	f.cancel()
 	f.workers.Wait()
-}
-
-// buffers keeps the memory of requests for later ones: else the collector would let as much garbage gather as there is in use.
-type buffers struct {
-	mutex sync.Mutex
-	free  [][]byte
-	// out and idle are bytes of memory that is in use and that is free; together they stay within limit as far as what is in use does.
-	out, idle int64
-	limit     int64
-}
-
-// take returns free memory for n bytes that come from a store, or nil, which makes the store get some.
-func (b *buffers) take(n int64) []byte {
-	if n == 0 {
-		return nil
-	}
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	n = sizeClass(n + store.RoomBytes)
-	best := -1
-	for i, have := range b.free {
-		if int64(cap(have)) >= n && (best < 0 || cap(have) < cap(b.free[best])) {
-			best = i
-		}
-	}
-	if best < 0 || int64(cap(b.free[best])) > 2*n {
-		for len(b.free) > 0 && b.out+b.idle+n > b.limit { // Too small, all of them: make room for one that is not.
-			b.drop(0)
-		}
-		b.out += n
-		return make([]byte, 0, n)
-	}
-	taken := b.free[best]
-	b.drop(best)
-	b.out += int64(cap(taken))
-	return taken
-}
-
-// sizeClass rounds up by at most an eighth, so that requests of about one length can share memory.
-func sizeClass(n int64) int64 {
-	step := int64(1) << max(bits.Len64(uint64(n))-4, 12)
-	return (n + step - 1) / step * step
-}
-
-func (b *buffers) drop(i int) {
-	b.idle -= int64(cap(b.free[i]))
-	b.free = slices.Delete(b.free, i, i+1)
-}
-
-// lose forgets memory that was taken.
-func (b *buffers) lose(data []byte) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.out -= int64(cap(data))
-}
-
-// put takes memory back.
-func (b *buffers) put(data []byte) {
-	if cap(data) == 0 {
-		return
-	}
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	b.out -= int64(cap(data))
-	b.idle += int64(cap(data))
-	b.free = append(b.free, data[:0])
 }

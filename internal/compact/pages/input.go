@@ -156,21 +156,15 @@ func (in *input) fault(err error) error {
 	}
 }
 
-// fetch reads a range of the file into memory of its own.
+// fetch reads a range of the file; less than was asked for means that the file is shorter than its entry says.
 func (in *input) fetch(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
-	return in.fetchInto(ctx, st, span{offset, length}, nil)
-}
-
-// fetchInto reads a range of the file, into dst if it has room; less than was asked for means that the file is shorter than its entry says.
-func (in *input) fetchInto(ctx context.Context, st store.Reader, s span, dst []byte) ([]byte, error) {
-	offset, length := s.offset, s.length
 	if length == 0 {
 		return nil, nil
 	}
 	if in.whole != nil {
 		return in.whole[offset : offset+length], nil
 	}
-	data, err := store.GetRangeInto(ctx, st, store.Range{Location: in.FilePath(), Offset: offset, Length: length}, dst)
+	data, err := st.GetRange(ctx, in.FilePath(), offset, length)
 	if err := in.fault(err); err != nil {
 		return nil, err
 	}

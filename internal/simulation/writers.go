@@ -421,6 +421,9 @@ func (s *Sim) startRun() {
 	if s.rng.IntN(3) == 0 {
 		request.Jobs = append(request.Jobs, s.partial(maintenance.RewritePositionDeleteFiles, map[string]string{"rewrite-all": "true"}))
 	}
+	if s.rng.IntN(4) == 0 {
+		request.Jobs = append(request.Jobs, maintenance.JobRequest{Job: maintenance.RewriteEqualityDeleteFiles})
+	}
 	if s.rng.IntN(3) == 0 {
 		request.Jobs = append(request.Jobs, maintenance.JobRequest{Job: maintenance.RewriteManifests})
 	}

@@ -125,8 +125,10 @@ func TestVerify(t *testing.T) {
 		code int
 		args []string
 	}{
-		{exitRefused, []string{"--snapshot-id", fmt.Sprint(first)}}, {exitRefused, []string{"--snapshot-id", "17"}},
-		{exitUsage, []string{"--snapshot-id", "17", "--history"}}, {exitUsage, []string{"--rows", "0"}},
+		{exitRefused, []string{"--snapshot-id", fmt.Sprint(first)}},
+		{exitRefused, []string{"--snapshot-id", "17"}},
+		{exitUsage, []string{"--snapshot-id", "17", "--history"}},
+		{exitUsage, []string{"--rows", "0"}},
 	} {
 		if got := b.firn(append([]string{"verify", "--table", "db.small_v2"}, c.args...)...); got.code != c.code {
 			t.Errorf("%v: status %d, %s: want %d", c.args, got.code, got.stderr, c.code)

@@ -215,7 +215,7 @@ func TestPositionDeletes(t *testing.T) {
 		},
 	} {
 		options := map[string]string{}
-		for _, pair := range strings.Split(c.options, ",") {
+		for pair := range strings.SplitSeq(c.options, ",") {
 			if key, value, ok := strings.Cut(pair, "="); ok {
 				options[key] = value
 			}

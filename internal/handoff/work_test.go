@@ -145,8 +145,14 @@ func TestMoved(t *testing.T) {
 		head              int64
 		want              bool
 	}{
-		{"a", "a", 1, false}, {"a", "b", 1, true}, {"a", "", 1, false}, {"a", "", 2, false},
-		{"", "", 1, false}, {"", "", 2, true}, {"", "b", 1, false}, {"", "b", 2, true},
+		{"a", "a", 1, false},
+		{"a", "b", 1, true},
+		{"a", "", 1, false},
+		{"a", "", 2, false},
+		{"", "", 1, false},
+		{"", "", 2, true},
+		{"", "b", 1, false},
+		{"", "b", 2, true},
 	} {
 		f := handoff.Fate{AssertedPointer: c.asserted, AssertedSnapshotID: 1}
 		if f.Moved(handoff.Head{Version: c.version, BranchHead: c.head}) != c.want {

@@ -109,17 +109,23 @@ func TestEqualityDeletesBesideWriters(t *testing.T) {
 		{"nothing happens", func(equalityScene) {}, map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{}},
 		{
 			"rows are appended", func(s equalityScene) { s.tbl.Commit(icebergtest.Append(icebergtest.Row{int64(1), "g1", 1.0})) },
-			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{},
+			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed},
+			"",
+			map[int]int{},
 		},
 		{
 			"another equality delete arrives", func(s equalityScene) {
 				s.tbl.Commit(icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{int64(16), "g0"}))
 			},
-			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{2: 1, 3: 1},
+			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed},
+			"",
+			map[int]int{2: 1, 3: 1},
 		},
 		{
 			"a data file is removed", func(s equalityScene) { s.tbl.Commit(icebergtest.Remove(s.files[1])) },
-			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{},
+			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed},
+			"",
+			map[int]int{},
 		},
 		{
 			// A rewrite that started before the global delete: its output, of an older sequence number, still needs it.
@@ -127,13 +133,17 @@ func TestEqualityDeletesBesideWriters(t *testing.T) {
 				s.tbl.Commit(icebergtest.Remove(s.files[0]), icebergtest.AppendAt(&s.sequence, icebergtest.Row{int64(1), "g1", 1.0}, icebergtest.Row{int64(2), "g0", 1.0}))
 			},
 			// The delete of partition g1 matches nothing of it, and goes.
-			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{2: 2, 3: 2},
+			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed},
+			"",
+			map[int]int{2: 2, 3: 2},
 		},
 		{
 			"a rewrite lands that needs all of them", func(s equalityScene) {
 				s.tbl.Commit(icebergtest.Remove(s.files[0]), icebergtest.AppendAt(&s.sequence, rows(0, 20)...))
 			},
-			map[int]maintenance.Outcome{2: maintenance.Conflict, 3: maintenance.Conflict}, "need every equality delete", map[int]int{2: 3, 3: 3},
+			map[int]maintenance.Outcome{2: maintenance.Conflict, 3: maintenance.Conflict},
+			"need every equality delete",
+			map[int]int{2: 3, 3: 3},
 		},
 		{
 			"a vector or position delete arrives", func(s equalityScene) {
@@ -143,7 +153,9 @@ func TestEqualityDeletesBesideWriters(t *testing.T) {
 					s.tbl.Commit(icebergtest.DeletePositions(s.files[0], 7))
 				}
 			},
-			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed}, "", map[int]int{3: 1},
+			map[int]maintenance.Outcome{2: maintenance.Committed, 3: maintenance.Committed},
+			"",
+			map[int]int{3: 1},
 		},
 	} {
 		for _, version := range []int{2, 3} {

@@ -3,6 +3,7 @@ package deletefiles
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/apache/iceberg-go"
 
@@ -39,8 +40,8 @@ func (c *check) equality() (Landing, Verdict, error) {
 			return Landing{}, conflictf("%s was replaced by another file of its name", path), nil
 		}
 		if c.Table.Metadata.Version() >= vectorsSince && named[path] {
-			if v, err := c.replaceDeletes(i, in); v != (Verdict{}) || err != nil {
-				return Landing{}, v, err
+			if v := c.replaceDeletes(i, in); v != (Verdict{}) {
+				return Landing{}, v, nil
 			}
 		}
 		c.landing.processed[path] = in.DataSequence
@@ -63,7 +64,7 @@ func (c *check) equality() (Landing, Verdict, error) {
 const vectorsSince = 3
 
 // replaceDeletes removes the vector of a data file that gets a new one, which must hold what applies now.
-func (c *check) replaceDeletes(i int, in lake.Entry) (Verdict, error) {
+func (c *check) replaceDeletes(i int, in lake.Entry) Verdict {
 	read := map[produce.File]bool{}
 	for _, at := range c.g.Applied[i] {
 		if d := c.g.Beside[at]; d.File.ContentType() == iceberg.EntryContentPosDeletes {
@@ -72,7 +73,7 @@ func (c *check) replaceDeletes(i int, in lake.Entry) (Verdict, error) {
 	}
 	applying, err := c.deletes.For(in)
 	if err != nil {
-		return faultf("%v", err), nil
+		return faultf("%v", err)
 	}
 	for _, d := range applying {
 		name := produce.FileOf(d.File)
@@ -80,16 +81,16 @@ func (c *check) replaceDeletes(i int, in lake.Entry) (Verdict, error) {
 		case d.File.ContentType() != iceberg.EntryContentPosDeletes:
 			continue
 		case !read[name]:
-			return conflictf("delete file %s arrived for %s", d.File.FilePath(), in.File.FilePath()), nil
+			return conflictf("delete file %s arrived for %s", d.File.FilePath(), in.File.FilePath())
 		case lake.IsDeletionVector(d.File):
 			c.landing.Remove = append(c.landing.Remove, d)
 		}
 		delete(read, name)
 	}
 	if len(read) > 0 {
-		return conflictf("deletes of %s were removed", in.File.FilePath()), nil
+		return conflictf("deletes of %s were removed", in.File.FilePath())
 	}
-	return Verdict{}, nil
+	return Verdict{}
 }
 
 // Convertible are the equality deletes of landing groups that can go: no live data file that was not looked at needs them. What another writer's rewrite
@@ -97,9 +98,7 @@ func (c *check) replaceDeletes(i int, in lake.Entry) (Verdict, error) {
 func (h *Head) Convertible(ctx context.Context, manifests []iceberg.ManifestFile, groups []Group, landings []Landing) ([]lake.Entry, error) {
 	processed, candidates := map[string]int64{}, map[produce.File]bool{}
 	for i, g := range groups {
-		for path, sequence := range landings[i].processed {
-			processed[path] = sequence
-		}
+		maps.Copy(processed, landings[i].processed)
 		for _, d := range g.Beside {
 			if d.File.ContentType() == iceberg.EntryContentEqDeletes {
 				candidates[produce.FileOf(d.File)] = true

@@ -100,7 +100,7 @@ func (f *file) sum(ctx context.Context, st store.Reader, job engine.Job) ([]Tall
 	var runs []column.Run
 	for i, leaf := range job.Target.Layout.Leaves {
 		err := p.Scan(i, column.Run{To: src.Rows}, func(b *column.Batch) error {
-			runs = f.live(runs[:0], column.Run{From: b.First, To: b.First + int64(b.Rows)})
+			runs = deletes.Live(runs[:0], f.mask, column.Run{From: b.First, To: b.First + int64(b.Rows)})
 			out[i].Add(leaf, b, runs)
 			return ctx.Err()
 		})
@@ -109,25 +109,4 @@ func (f *file) sum(ctx context.Context, st store.Reader, job engine.Job) ([]Tall
 		}
 	}
 	return out, nil
-}
-
-// live appends the runs of rows that are not deleted.
-func (f *file) live(runs []column.Run, all column.Run) []column.Run {
-	if f.mask == nil {
-		return append(runs, all)
-	}
-	it := f.mask.Iterator()
-	it.AdvanceIfNeeded(uint64(all.From))
-	from := all.From
-	for it.HasNext() && it.PeekNext() < uint64(all.To) {
-		at := int64(it.Next())
-		if at > from {
-			runs = append(runs, column.Run{From: from, To: at})
-		}
-		from = at + 1
-	}
-	if from < all.To {
-		runs = append(runs, column.Run{From: from, To: all.To})
-	}
-	return runs
 }

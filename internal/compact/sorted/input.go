@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/compact/engine"
+	"firn/internal/deletes"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/projection"
 	"firn/internal/parquet/source"
@@ -64,27 +65,6 @@ type segment struct {
 	rows column.Run
 }
 
-// runs appends the rows of a range that deletes leave.
-func (s segment) runs(dst []column.Run, r column.Run) []column.Run {
-	if s.in.Mask == nil {
-		return append(dst, r)
-	}
-	it := s.in.Mask.Iterator()
-	it.AdvanceIfNeeded(uint64(r.From))
-	from := r.From
-	for it.HasNext() && it.PeekNext() < uint64(r.To) {
-		at := int64(it.Next())
-		if at > from {
-			dst = append(dst, column.Run{From: from, To: at})
-		}
-		from = at + 1
-	}
-	if from < r.To {
-		dst = append(dst, column.Run{From: from, To: r.To})
-	}
-	return dst
-}
-
 // reader hands out the rows of a part in windows that fit in memory.
 type reader struct {
 	store  store.Reader
@@ -138,7 +118,7 @@ func (r *reader) next(ctx context.Context, rows int64) (window, error) {
 		return w, err
 	}
 	for _, s := range w.segments {
-		for _, run := range s.runs(nil, s.rows) {
+		for _, run := range deletes.Live(nil, s.in.Mask, s.rows) {
 			w.kept += run.To - run.From
 		}
 	}
@@ -169,7 +149,7 @@ func (w window) scan(leaf int, maxDef int16, yield func(*column.Batch) error) er
 	for _, s := range w.segments {
 		err := s.in.proj.Scan(leaf, s.rows, func(b *column.Batch) error {
 			all := column.Run{From: b.First, To: b.First + int64(b.Rows)}
-			runs = s.runs(runs[:0], all)
+			runs = deletes.Live(runs[:0], s.in.Mask, all)
 			if len(runs) == 1 && runs[0] == all {
 				return yield(b)
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"firn/internal/deletes"
 	"firn/internal/parquet/chunk"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/encoding"
@@ -172,7 +173,7 @@ func (l *loader) pages(seg segment, rows column.Run, from source.Pages) error {
 			return err
 		}
 		out := v
-		runs = seg.runs(runs[:0], page)
+		runs = deletes.Live(runs[:0], seg.in.Mask, page)
 		if len(runs) != 1 || runs[0].To-runs[0].From != p.Rows {
 			l.scratch.spans = l.scratch.spans[:0]
 			for _, run := range runs {

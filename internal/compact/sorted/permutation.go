@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"firn/internal/deletes"
 	"firn/internal/handoff"
 	"firn/internal/parquet/column"
 	"firn/internal/store"
@@ -101,7 +102,7 @@ func (s *sorting) placesOf(r *run, w *handoff.PermutationWriter) error {
 	}
 	var runs []column.Run
 	for _, seg := range r.window.segments {
-		runs = seg.runs(runs[:0], seg.rows)
+		runs = deletes.Live(runs[:0], seg.in.Mask, seg.rows)
 		at := seg.rows.From
 		for _, kept := range runs {
 			if err := deleted(w, column.Run{From: at, To: kept.From}); err != nil {

@@ -13,7 +13,7 @@ PYTHON      ?= python3
 VENV        := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop bench-engine python tidy-check golden clean
+.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop bench-engine python java tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ firn bin/firn: $(shell find functions/firn internal -name '*.go' -not -name '*_t
 test: ## run the tests of every module; says which suites were skipped and for lack of what
 	@$(GO) test -timeout 15m $(TEST_FLAGS) ./... && tools/skipped.sh
 
-setup: ## install what the suites need beyond Go and make (PostgreSQL server, Python's venv), or say what is missing
+setup: ## install what the suites need beyond Go and make (PostgreSQL server, Python's venv, JDK, Maven), or say what is missing
 	@tools/setup.sh
 
 race: ## run the tests under the race detector (needs a C compiler)
@@ -70,6 +70,11 @@ $(VENV)/ok: tools/requirements.txt
 	@command -v $(PYTHON) >/dev/null || { echo "interop needs Python 3.10 or newer: install it, or set PYTHON="; exit 1; }
 	@$(PYTHON) -m venv $(VENV) && $(VENV)/bin/pip -q install -r tools/requirements.txt && touch $@
 
+java: .java/ok ## set up the Java judges (parquet-java, Iceberg's core); needs a JDK 17 and Maven
+
+.java/ok: tools/java.sh tools/java/pom.xml tools/java/jars.sha256 $(shell find internal/interop/java -name '*.java' 2>/dev/null)
+	@tools/java.sh
+
 interop: bin/firn python ## let other engines read what Firn wrote
 	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
 
@@ -83,4 +88,4 @@ check: ## what CI runs, in its order
 	@.ci/run
 
 clean: ## remove what the targets made
-	rm -rf dist bin $(VENV) .demo
+	rm -rf dist bin $(VENV) .java .demo

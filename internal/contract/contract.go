@@ -62,7 +62,7 @@ const (
 	EnvConfig = "FIRN_CONFIG"
 	// EnvWorkLocation is the URI under which plans, results and fates are written.
 	EnvWorkLocation = "FIRN_WORK_LOCATION"
-	// EnvStateLocation is where ledger, lease and history live: a DynamoDB table name or a SQLite path.
+	// EnvStateLocation is where ledger, lease and history live: StateDynamoDB and a table's name, or a SQLite path.
 	EnvStateLocation = "FIRN_STATE_LOCATION"
 	// EnvSpillDir and EnvSpillLimitBytes are the folder for what sorts spill, and the most that one group may spill (0: what the disk holds).
 	EnvSpillDir        = "FIRN_SPILL_DIR"
@@ -79,6 +79,9 @@ const (
 	EnvTest = "FIRN_TEST"
 )
 
+// StateDynamoDB begins a state location that is a table of DynamoDB.
+const StateDynamoDB = "dynamodb:"
+
 // WorkPrefix is the prefix, inside the work location, of everything that one run wrote: WorkPrefix + run ID + "/".
 const WorkPrefix = "runs/"
 
@@ -87,6 +90,19 @@ const UnsettledPrefix = "unsettled/"
 
 // MetricNamespace is the namespace of all metrics.
 const MetricNamespace = "Firn"
+
+// MetricOutcome is the name of the metric that counts jobs which ended in an outcome (committed, conflict, unknown ...), by job.
+func MetricOutcome(outcome string) string { return "outcome_" + outcome }
+
+// Jobs lists the names of the jobs as dimensions of metrics have them: maintenance.Jobs as text.
+func Jobs() []string {
+	return []string{
+		"rewrite_data_files", "rewrite_position_delete_files", "rewrite_manifests", "expire_snapshots", "remove_orphan_files", "rewrite_equality_delete_files",
+	}
+}
+
+// LogUnreported is the message that evaluate logs about a run that ended without report: an alarm counts it.
+const LogUnreported = "run ended without report"
 
 // MetricTier is the name of the metric that counts the input bytes of a rewritten group which came into the outputs by a tier: concat, copy,
 // coalesce, recode, sort or fallback.

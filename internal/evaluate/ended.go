@@ -28,7 +28,7 @@ func (f *Function) settleEnded(ctx context.Context, id maintenance.TableID, n ev
 	if _, err := f.deps.State.Release(ctx, id, lease.Token); err != nil && !errors.Is(err, state.ErrLeaseLost) {
 		return fmt.Errorf("free lease of run %s: %w", lease.RunID, err)
 	}
-	f.deps.Log.WarnContext(ctx, "run ended without report", "run_id", lease.RunID, "table", id.String(), "status", n.Status)
+	f.deps.Log.WarnContext(ctx, contract.LogUnreported, "run_id", lease.RunID, "table", id.String(), "status", n.Status)
 	return nil
 }
 

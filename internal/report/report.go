@@ -109,7 +109,8 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 		return err
 	}
 	for _, job := range out.Jobs {
-		if err := f.deps.Metrics.Emit(now, in.Run.Table, job.Job, telemetry.Counts(job.Columns)); err != nil {
+		metrics := append(telemetry.Counts(job.Columns), telemetry.Metric{Name: contract.MetricOutcome(string(job.Outcome)), Unit: telemetry.Count, Value: 1})
+		if err := f.deps.Metrics.Emit(now, in.Run.Table, job.Job, metrics); err != nil {
 			return fmt.Errorf("emit metrics of run %s: %w", in.Run.RunID, err)
 		}
 		f.deps.Log.InfoContext(ctx, "job ended", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "job", job.Job, "outcome", job.Outcome,

@@ -35,6 +35,6 @@ func main() {
 				return leases.Renew(ctx, run.Table, run.Token, p.Now(), state.LeaseTTL)
 			},
 		}
-		return edge.Handler(fn.Handle), nil
+		return p.Entrusted(edge.Handler(fn.Handle)), nil
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 func main() {
 	edge.Start(func(_ context.Context, p edge.Process) (edge.Raw, error) {
-		return edge.Handler(func(ctx context.Context, in maintenance.CompactItem) (maintenance.CompactOutput, error) {
+		return p.Entrusted(edge.Handler(func(ctx context.Context, in maintenance.CompactItem) (maintenance.CompactOutput, error) {
 			tables, err := p.Tables(in.Run.Table.Catalog)
 			if err != nil {
 				return maintenance.CompactOutput{}, err
@@ -25,6 +25,6 @@ func main() {
 				Store: tables, WorkLocation: settings.WorkLocation, Log: p.Log, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionCompact), Now: p.Now,
 				Spill: sorted.Spill{Dir: settings.SpillDir, LimitBytes: settings.SpillLimitBytes},
 			}).Handle(ctx, in)
-		}), nil
+		})), nil
 	})
 }

@@ -20,10 +20,10 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return edge.Handler(plan.New(plan.Deps{
+		return p.Entrusted(edge.Handler(plan.New(plan.Deps{
 			Catalog: p.Reader,
 			Work:    work, WorkLocation: p.Settings().WorkLocation, Leases: state, Now: p.Now, NewAttempt: uuid.NewString, Log: p.Log,
 			SortGroupBytes: p.Settings().SortGroupBytes(),
-		}).Handle), nil
+		}).Handle)), nil
 	})
 }

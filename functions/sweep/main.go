@@ -16,10 +16,10 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		return edge.Handler(sweep.New(sweep.Deps{
+		return p.Entrusted(edge.Handler(sweep.New(sweep.Deps{
 			Catalog: p.Remover,
 			Work:    work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now, Sleep: edge.Sleep,
 			NewAttempt: uuid.NewString, Log: p.Log,
-		}).Handle), nil
+		}).Handle)), nil
 	})
 }

@@ -104,6 +104,9 @@ func Jobs() []string {
 // LogUnreported is the message that evaluate logs about a run that ended without report: an alarm counts it.
 const LogUnreported = "run ended without report"
 
+// MetricLedgerDrift is the name of the metric that counts partitions whose counters in the ledger differed from a full scan.
+const MetricLedgerDrift = "ledger_drift_partitions"
+
 // MetricTier is the name of the metric that counts the input bytes of a rewritten group which came into the outputs by a tier: concat, copy,
 // coalesce, recode, sort or fallback.
 func MetricTier(tier string) string { return "tier_" + tier + "_bytes" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -61,6 +62,19 @@ func NewQueue(ctx context.Context, url string) (*Queue, error) {
 // Send puts one message on the queue.
 func (q *Queue) Send(ctx context.Context, body []byte) error {
 	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body))})
+	if err != nil {
+		return fmt.Errorf("send message to %s: %w", q.url, err)
+	}
+	return nil
+}
+
+// maxDelay is the longest that SQS holds a message back.
+const maxDelay = 15 * time.Minute
+
+// SendLater puts one message on the queue that arrives after the delay, in whole seconds and at most 15 minutes.
+func (q *Queue) SendLater(ctx context.Context, body []byte, delay time.Duration) error {
+	seconds := int32((min(max(delay, 0), maxDelay) + time.Second - 1) / time.Second) //nolint:gosec // at most 900
+	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body)), DelaySeconds: seconds})
 	if err != nil {
 		return fmt.Errorf("send message to %s: %w", q.url, err)
 	}

@@ -2,6 +2,7 @@ package edge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"firn/internal/authority"
+	"firn/internal/contract"
 	"firn/internal/lake/catalogs"
+	"firn/internal/maintenance"
 	"firn/internal/state"
 	"firn/internal/store"
 )
@@ -34,11 +38,39 @@ type Clients struct {
 	tables map[string]store.ReadWriter
 	state  state.Store
 	work   store.Full
+	// rules are what firn.yaml entrusts; rulesErr is why they cannot be used: then nothing is opened.
+	rules    authority.Rules
+	rulesErr error
 }
 
 // NewClients returns clients over the settings. stores replaces stores by scheme (tests: memory, faults).
 func NewClients(config *catalogs.Config, settings Settings, stores map[string]store.Full) *Clients {
-	return &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}, tables: map[string]store.ReadWriter{}}
+	c := &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}, tables: map[string]store.ReadWriter{}}
+	c.rules, c.rulesErr = settings.Authority()
+	return c
+}
+
+// Authority is what firn.yaml entrusts to Firn. Catalogs and stores of tables that Clients opens are under it.
+func (c *Clients) Authority() authority.Rules { return c.rules }
+
+// Entrusted makes a function of the state machine refuse runs on tables that are not entrusted, whoever started them.
+func (c *Clients) Entrusted(fn Raw) Raw {
+	return func(ctx context.Context, payload json.RawMessage) (json.RawMessage, error) {
+		var in struct {
+			Run maintenance.Run `json:"run"`
+		}
+		if err := json.Unmarshal(payload, &in); err != nil {
+			return nil, &Error{Name: contract.ErrorBadInput, Message: fmt.Sprintf("decode payload: %v", err)}
+		}
+		id := in.Run.Table
+		if id.Catalog == "" {
+			id.Catalog = c.DefaultCatalog()
+		}
+		if err := errors.Join(c.rulesErr, c.rules.Table(id)); err != nil {
+			return nil, &Error{Name: contract.ErrorRefused, Message: err.Error()}
+		}
+		return fn(ctx, payload)
+	}
 }
 
 // Settings returns the settings.
@@ -60,7 +92,12 @@ func (c *Clients) CatalogNames() []string {
 func (c *Clients) UseLake(name string, l Lake) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lakes[name] = l
+	c.lakes[name] = c.under(l)
+}
+
+// under puts a catalog and its store under the rules.
+func (c *Clients) under(l Lake) Lake {
+	return Lake{Catalog: c.rules.Catalog(l.Catalog), Store: c.rules.Store(l.Store)}
 }
 
 // Lake opens a catalog by name; "" means the default one.
@@ -74,7 +111,7 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 		return l, nil
 	}
 	props, err := c.config.Properties(name)
-	if err != nil {
+	if err = errors.Join(c.rulesErr, err); err != nil {
 		return Lake{}, err
 	}
 	cat, err := catalogs.Open(ctx, name, props)
@@ -85,7 +122,7 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 	if err != nil {
 		return Lake{}, fmt.Errorf("open store of catalog %s: %w", name, err)
 	}
-	l := Lake{Catalog: cat, Store: st}
+	l := c.under(Lake{Catalog: cat, Store: st})
 	c.lakes[name] = l
 	return l, nil
 }
@@ -116,15 +153,15 @@ func (c *Clients) Tables(name string) (store.ReadWriter, error) {
 		return st, nil
 	}
 	props, err := c.config.Properties(name)
-	if err != nil {
+	if err = errors.Join(c.rulesErr, err); err != nil {
 		return nil, err
 	}
 	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
 	if err != nil {
 		return nil, fmt.Errorf("open store of catalog %s: %w", name, err)
 	}
-	c.tables[name] = st
-	return st, nil
+	c.tables[name] = c.rules.Store(st)
+	return c.tables[name], nil
 }
 
 // restGrace is how long expired files outlive an expiry on a REST catalog: its server and caches may still hand out the replaced metadata.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"firn/internal/authority"
 	"firn/internal/contract"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
@@ -28,6 +29,13 @@ type Settings struct {
 	// what the disk holds.
 	SpillDir        string `yaml:"spill-dir"`
 	SpillLimitBytes int64  `yaml:"spill-limit-bytes"`
+	// Tables are patterns of the tables that Firn may work on, Warehouses the locations under which it may read, write and delete; empty lists allow all.
+	// See package authority.
+	Tables     []string `yaml:"tables"`
+	Warehouses []string `yaml:"warehouses"`
+	// MaxConcurrentRuns bounds automatic runs at once, over all tables and in one namespace; 0 is no bound.
+	MaxConcurrentRuns             int `yaml:"max-concurrent-runs"`
+	MaxConcurrentRunsPerNamespace int `yaml:"max-concurrent-runs-per-namespace"`
 	// Policy is left for package policy.
 	Policy map[string]any `yaml:"policy"`
 }
@@ -38,7 +46,9 @@ func ParseSettings(text []byte) (Settings, error) {
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
 	}
-	known := []string{"catalog", "catalogs", "work-location", "state-location", "spill-dir", "spill-limit-bytes", "policy"}
+	known := []string{"catalog", "catalogs", "work-location", "state-location", "spill-dir", "spill-limit-bytes", "tables", "warehouses",
+		"max-concurrent-runs", "max-concurrent-runs-per-namespace", "policy",
+	}
 	var faults []error
 	for key := range keys {
 		if !strings.Contains(" "+strings.Join(known, " ")+" ", " "+key+" ") {
@@ -52,7 +62,15 @@ func ParseSettings(text []byte) (Settings, error) {
 	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
 		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
 	}
+	if _, err := s.Authority(); err != nil {
+		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
+	}
 	return s, nil
+}
+
+// Authority is what the settings entrust to Firn.
+func (s Settings) Authority() (authority.Rules, error) {
+	return authority.New(s.Tables, s.Warehouses, s.WorkLocation)
 }
 
 // LambdaSettings reads the settings of a function: FIRN_CONFIG holds firn.yaml's text or the location of it, the other variables override it.

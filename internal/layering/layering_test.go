@@ -39,7 +39,7 @@ var layer0 = []string{"contract", "maintenance"}
 // rooms is the table of docs/architecture.md. A sub-package belongs to its room unless it has a line of its own.
 func rooms() []room {
 	decideRooms := []string{"contract", "maintenance", "policy", "decide", "event", "sparksql"}
-	reach := []string{"lake", "store", "state", "handoff", "telemetry", "edge", "parquet", "deletes"}
+	reach := []string{"authority", "lake", "store", "state", "handoff", "telemetry", "edge", "parquet", "deletes"}
 	do := append(slices.Concat(layer0, decideRooms), reach...)
 	return []room{
 		{name: "contract", pure: true},
@@ -52,7 +52,8 @@ func rooms() []room {
 		{name: "state", may: layer0},
 		{name: "handoff", may: append([]string{"store"}, layer0...)},
 		{name: "telemetry", may: layer0},
-		{name: "edge", may: append([]string{"telemetry", "handoff", "lake", "policy", "state", "store"}, layer0...)},
+		{name: "authority", may: append([]string{"policy", "lake", "store"}, layer0...)},
+		{name: "edge", may: append([]string{"authority", "telemetry", "handoff", "lake", "policy", "state", "store"}, layer0...)},
 		{name: "lake", may: append([]string{"store", "handoff"}, decideRooms...)},
 		{name: "parquet", may: append([]string{"store"}, layer0...)},
 		{name: "deletes", may: append([]string{"store", "parquet"}, layer0...)},

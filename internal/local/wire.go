@@ -59,6 +59,11 @@ func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runne
 			Work: work, WorkLocation: w.location, State: st, Metrics: telemetry.Discard{}, Notifier: opts.Notifier, Now: opts.Now, Log: opts.Log,
 		})),
 	}
+	for name, fn := range functions {
+		if name != contract.FunctionReport { // which frees the lease of a run that was refused
+			functions[name] = clients.Entrusted(fn)
+		}
+	}
 	return &Runner{
 		Clients: clients, Functions: functions, LockDir: opts.LockDir, Now: opts.Now, Observe: opts.Observe, Log: opts.Log, answers: said,
 	}, nil

@@ -28,7 +28,7 @@ func main() {
 		}
 		fn := schedule.New(schedule.Deps{
 			Catalog:  p.Reader,
-			Catalogs: p.CatalogNames(), State: state, Queue: queue, Every: every, Now: p.Now, Log: p.Log,
+			Catalogs: p.CatalogNames(), State: state, Authority: p.Authority(), Queue: queue, Every: every, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(fn.Handle), nil
 	})

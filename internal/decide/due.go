@@ -2,10 +2,12 @@ package decide
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"firn/internal/maintenance"
 	"firn/internal/policy"
+	"firn/internal/policy/when"
 )
 
 // smallShare is the share of the target size under which the ledger counts a data file as small; it is part of the messages only.
@@ -25,6 +27,10 @@ type PartitionFacts struct {
 	Rows        int64
 	// LastWriteMS is the time of the last snapshot that touched the partition.
 	LastWriteMS int64
+	// DataBytes and SmallBytes are of all data files, and of small ones.
+	DataBytes, SmallBytes int64
+	// Digest says that the figures are the largest of several partitions: they may belong to different ones.
+	Digest bool
 }
 
 // JobFacts is what is known of a job's runs on the table.
@@ -33,6 +39,9 @@ type JobFacts struct {
 	LastRunMS int64
 	// LastOutcome is how it ended.
 	LastOutcome maintenance.Outcome
+	// Left is the least that was found of the job's main counter since then (rewrite_data_files: small files of the worst partition;
+	// rewrite_position_delete_files: position delete files; rewrite_manifests: small manifests); nil when it is not known.
+	Left *int64
 }
 
 // DueInput is everything that Due looks at. Times are milliseconds since the epoch.
@@ -49,8 +58,18 @@ type DueInput struct {
 	// FirstSeenMS is when the table was first looked at: ages are measured from it before the first run. 0 is unknown.
 	FirstSeenMS int64
 	Jobs        map[maintenance.Job]JobFacts
-	// RunsToday counts automatic runs of the last 24 hours.
+	// RunsToday counts automatic runs of the last 24 hours; LastRunMS is when the last one ended, 0 for none.
 	RunsToday int64
+	LastRunMS int64
+	// LastCommitMS is the time of the last commit of another writer, 0 when it is not known.
+	LastCommitMS int64
+	// Manifests and MetadataFiles are counts of the head.
+	Manifests, MetadataFiles int64
+	// Total adds up all partitions; UnclusteredBytes are of files that are not in the table's sort order.
+	Total            PartitionFacts
+	UnclusteredBytes int64
+	// SpentMicros is what automatic runs have cost in this calendar month, in millionths of a dollar.
+	SpentMicros int64
 }
 
 // JobDue is the decision about one job.
@@ -59,13 +78,17 @@ type JobDue struct {
 	Due bool
 	// Reason names rule, figure and threshold, for due jobs and for others.
 	Reason string
+	// Partition is the name of the partition that made the job due, "" where none did.
+	Partition string
+	// Debt is how much there is to do, in thresholds: 1 is exactly due. It orders tables that wait for a run.
+	Debt float64
 }
 
 // Due decides which jobs of the chain are due, each by itself. A job whose last run changed or found nothing is not due again by its counters
-// before somebody else commits, so that maintenance never triggers itself; jobs that go by the clock do not wait for commits.
+// before somebody else commits, so that maintenance never triggers itself; jobs that go by the clock do not wait for commits. What is due may still be
+// held back by a gate, and the reason says so.
 func Due(in DueInput, p policy.Policy) []JobDue {
 	decisions := make([]JobDue, 0, len(maintenance.Chain()))
-	t := p.Triggers()
 	for _, job := range maintenance.Chain() {
 		d := JobDue{Job: job}
 		switch {
@@ -73,38 +96,205 @@ func Due(in DueInput, p policy.Policy) []JobDue {
 			d.Reason = "mode is off"
 		case !p.Enabled(job) && job != maintenance.RemoveOrphanFiles:
 			d.Reason = string(job) + ".enabled is false"
-		case p.MaxRunsPerDay() > 0 && in.RunsToday >= p.MaxRunsPerDay():
-			d.Reason = fmt.Sprintf("%d runs in 24 hours, max-runs-per-day is %d", in.RunsToday, p.MaxRunsPerDay())
 		default:
-			d.Due, d.Reason = in.due(job, t)
+			d = in.triggered(job, p)
+		}
+		if d.Due {
+			if why := in.heldBack(job, p); why != "" {
+				d.Due, d.Reason = false, d.Reason+"; held back: "+why
+			}
 		}
 		decisions = append(decisions, d)
 	}
 	return decisions
 }
 
-func (in *DueInput) due(job maintenance.Job, t policy.Triggers) (bool, string) {
+// triggered asks the thresholds, and then the job's own condition.
+func (in *DueInput) triggered(job maintenance.Job, p policy.Policy) JobDue {
+	d := in.due(job, p)
+	d.Job = job
+	condition := p.When(job)
+	if d.Due || condition == nil {
+		return d
+	}
+	if last := in.Jobs[job]; in.Commits == 0 && !timed(job) && settled(last) {
+		return d // nothing but our own commits since the last run
+	}
+	partitions := in.Partitions
+	if len(partitions) == 0 {
+		partitions = []PartitionFacts{{}}
+	}
+	for _, one := range partitions {
+		if holds, why := condition.Holds(in.facts(job, one)); holds {
+			return JobDue{Job: job, Due: true, Reason: "trigger.when holds: " + why, Partition: one.Name, Debt: 1}
+		}
+	}
+	d.Reason += "; trigger.when does not hold"
+	return d
+}
+
+// facts are the figures of a condition for one partition.
+func (in *DueInput) facts(job maintenance.Job, p PartitionFacts) when.Facts {
+	since := in.Jobs[job].LastRunMS
+	if since == 0 {
+		since = in.FirstSeenMS
+	}
+	ratio := 0.0
+	if p.Rows > 0 {
+		ratio = float64(p.DeletedRows) / float64(p.Rows)
+	}
+	values := map[string]int64{
+		"commits": in.Commits, "small-files": p.SmallFiles, "table-small-files": in.Total.SmallFiles, "small-bytes": p.SmallBytes,
+		"table-small-bytes": in.Total.SmallBytes, "data-files": p.DataFiles, "table-data-files": in.Total.DataFiles,
+		"delete-files":       p.PositionDeleteFiles + p.EqualityDeleteFiles,
+		"table-delete-files": in.Total.PositionDeleteFiles + in.Total.EqualityDeleteFiles, "deleted-rows": in.Total.DeletedRows,
+		"equality-delete-files": in.Total.EqualityDeleteFiles, "position-delete-files": in.Total.PositionDeleteFiles, "manifests": in.Manifests,
+		"small-manifests": in.SmallManifests, "snapshots": in.Snapshots, "metadata-files": in.MetadataFiles, "unclustered-bytes": in.UnclusteredBytes,
+		"since-last-run": in.NowMS - since, "since-last-commit": in.NowMS - in.LastCommitMS,
+	}
+	f := when.Facts{Values: map[string]float64{"deleted-ratio": ratio}, SinceMS: since, NowMS: in.NowMS}
+	for name, v := range values {
+		f.Values[name] = float64(v)
+	}
+	return f
+}
+
+// heldBack says which gate keeps a due job from running now; "" when none does.
+func (in *DueInput) heldBack(job maintenance.Job, p policy.Policy) string {
+	g := p.Gates()
+	since := func(ms int64) time.Duration { return time.Duration(in.NowMS-ms) * time.Millisecond }
+	least, last := p.MinInterval(job), in.Jobs[job].LastRunMS
+	idle := in.LastRunMS
+	if idle == 0 {
+		idle = in.FirstSeenMS
+	}
+	switch {
+	case g.MaxRunsPerDay > 0 && in.RunsToday >= g.MaxRunsPerDay:
+		return fmt.Sprintf("%d runs in 24 hours, max-runs-per-day is %d", in.RunsToday, g.MaxRunsPerDay)
+	case g.MaxDollars > 0 && float64(in.SpentMicros) >= g.MaxDollars*1e6:
+		return fmt.Sprintf("$%.2f spent this month, max-dollars-per-month is %v", float64(in.SpentMicros)/1e6, g.MaxDollars)
+	case !g.Windows.Open(time.UnixMilli(in.NowMS)):
+		return "outside of the windows"
+	case g.MinInterval > 0 && in.LastRunMS > 0 && since(in.LastRunMS) < g.MinInterval:
+		return fmt.Sprintf("%s since the last run, min-interval is %s", since(in.LastRunMS).Round(time.Second), policy.FormatAge(g.MinInterval))
+	case least > 0 && last > 0 && since(last) < least:
+		return fmt.Sprintf("%s since the job's last run, trigger.min-interval is %s", since(last).Round(time.Second), policy.FormatAge(least))
+	case g.QuietPeriod > 0 && since(in.LastCommitMS) < g.QuietPeriod && (g.MaxQuietWait == 0 || since(idle) < g.MaxQuietWait):
+		return fmt.Sprintf("%s since the last commit, quiet-period is %s", since(in.LastCommitMS).Round(time.Second), policy.FormatAge(g.QuietPeriod))
+	}
+	return ""
+}
+
+// timed reports whether a job goes by the clock.
+func timed(job maintenance.Job) bool {
+	return job == maintenance.ExpireSnapshots || job == maintenance.RemoveOrphanFiles
+}
+
+// settled says that the last run did what there was to do.
+func settled(last JobFacts) bool {
+	return last.LastRunMS > 0 && (last.LastOutcome == maintenance.Committed || last.LastOutcome == maintenance.NothingToDo)
+}
+
+// NextByClock is when a job may become due by the clock alone, in milliseconds since the epoch; 0 when none does. Conditions are asked at the latest when
+// the next reconcile is: they are not looked into.
+func NextByClock(in DueInput, p policy.Policy) int64 {
+	next := int64(0)
+	t := p.Triggers()
+	sooner := func(since int64, interval time.Duration) {
+		if at := since + interval.Milliseconds(); interval > 0 && since > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	base := func(job maintenance.Job) int64 {
+		if last := in.Jobs[job].LastRunMS; last > 0 {
+			return last
+		}
+		return in.FirstSeenMS
+	}
+	if in.Snapshots > 1 && p.Enabled(maintenance.ExpireSnapshots) {
+		sooner(base(maintenance.ExpireSnapshots), t.ExpireInterval)
+	}
+	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
+	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
+		sooner(base(maintenance.RewriteDataFiles), t.Age)
+	}
+	return next
+}
+
+// worst is the largest number of small files of one partition.
+func (in *DueInput) worst() int64 {
+	most := int64(0)
+	for _, p := range in.Partitions {
+		most = max(most, p.SmallFiles)
+	}
+	return most
+}
+
+// Counter is a job's main counter, of which JobFacts.Left is the least; 0 for jobs that go by the clock.
+func (in *DueInput) Counter(job maintenance.Job) int64 {
+	switch job {
+	case maintenance.RewriteDataFiles:
+		return in.worst()
+	case maintenance.RewritePositionDeleteFiles:
+		return in.positionDeleteFiles()
+	case maintenance.RewriteManifests:
+		return in.SmallManifests
+	}
+	return 0
+}
+
+func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
+	t := p.Triggers()
+	var d JobDue
 	switch job {
 	case maintenance.ExpireSnapshots:
 		if in.Snapshots <= 1 {
-			return false, fmt.Sprintf("%d snapshots, nothing can expire", in.Snapshots)
+			d.Reason = fmt.Sprintf("%d snapshots, nothing can expire", in.Snapshots)
+			return d
 		}
-		return in.byClock(job, t.ExpireInterval)
+		d.Due, d.Reason = in.byClock(job, t.ExpireInterval)
+		d.Debt = 1
+		return d
 	case maintenance.RemoveOrphanFiles:
-		return in.byClock(job, t.OrphansInterval)
+		d.Due, d.Reason = in.byClock(job, t.OrphansInterval)
+		d.Debt = 1
+		return d
 	}
-	last := in.Jobs[job]
-	if last.LastRunMS > 0 && in.Commits == 0 && (last.LastOutcome == maintenance.Committed || last.LastOutcome == maintenance.NothingToDo) {
-		return false, "nobody else has committed since the last run"
+	if in.Commits == 0 && settled(in.Jobs[job]) {
+		d.Reason = "nobody else has committed since the last run"
+		return d
 	}
 	switch job {
 	case maintenance.RewriteDataFiles:
-		return in.dataFilesDue(t)
+		return in.dataFilesDue(t, p.Hysteresis())
 	case maintenance.RewritePositionDeleteFiles:
-		return in.positionDeletesDue(t)
+		d.Due, d.Reason = in.positionDeletesDue(t, p.Hysteresis())
+		d.Debt = share(in.positionDeleteFiles(), t.PositionDeleteFiles)
 	default:
-		return reached(in.SmallManifests, t.SmallManifests, "small manifests")
+		d.Due, d.Reason = in.again(job, in.SmallManifests, t.SmallManifests, p.Hysteresis(), "small manifests")
+		d.Debt = share(in.SmallManifests, t.SmallManifests)
 	}
+	return d
+}
+
+func share(count, threshold int64) float64 {
+	if threshold <= 0 {
+		return 1
+	}
+	return float64(count) / float64(threshold)
+}
+
+// again compares a count with its threshold, and does not count what the last run left: a table whose files cannot be rewritten does not flap.
+func (in *DueInput) again(job maintenance.Job, count, threshold int64, hysteresis float64, what string) (bool, string) {
+	due, why := reached(count, threshold, what)
+	left := in.Jobs[job].Left
+	if !due || left == nil || *left < threshold {
+		return due, why
+	}
+	if need := *left + int64(math.Ceil(hysteresis*float64(threshold))); count < need {
+		return false, fmt.Sprintf("%s; the last run left %d, it counts again at %d", why, *left, need)
+	}
+	return true, why
 }
 
 // byClock is due when the interval since the last run, or since the table was first seen, has passed. A table of which neither is known is due.
@@ -133,22 +323,26 @@ func reached(count, threshold int64, what string) (bool, string) {
 }
 
 // dataFilesDue looks for the first partition that trips a rule; otherwise the reason shows the nearest to it.
-func (in *DueInput) dataFilesDue(t policy.Triggers) (bool, string) {
+func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 	var most PartitionFacts
+	d := JobDue{Debt: share(in.worst(), t.SmallFiles)}
 	for _, p := range in.Partitions {
-		if due, why := in.partitionDue(p, t); due {
-			return true, "partition " + fmt.Sprintf("%q", p.Name) + ": " + why
+		if due, why := in.partitionDue(p, t, hysteresis); due {
+			d.Due, d.Partition, d.Debt = true, p.Name, max(d.Debt, 1)
+			d.Reason = fmt.Sprintf("partition %q: %s", p.Name, why)
+			return d
 		}
 		if p.SmallFiles > most.SmallFiles {
 			most = p
 		}
 	}
-	return false, fmt.Sprintf("no partition trips a trigger; the one with most files under %s has %d, the thresholds are %d, or %d after %s",
+	d.Reason = fmt.Sprintf("no partition trips a trigger; the one with most files under %s has %d, the thresholds are %d, or %d after %s",
 		smallShare, most.SmallFiles, t.SmallFiles, t.SmallFilesAged, policy.FormatAge(t.Age))
+	return d
 }
 
-func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers) (bool, string) {
-	if due, why := reached(p.SmallFiles, t.SmallFiles, "files under "+smallShare); due {
+func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis float64) (bool, string) {
+	if due, why := in.again(maintenance.RewriteDataFiles, p.SmallFiles, t.SmallFiles, hysteresis, "files under "+smallShare); due {
 		return true, why
 	}
 	if age := in.sinceRewrite(p); age >= t.Age {
@@ -186,13 +380,21 @@ func (in *DueInput) sinceRewrite(p PartitionFacts) time.Duration {
 	return time.Duration(in.NowMS-since) * time.Millisecond
 }
 
-func (in *DueInput) positionDeletesDue(t policy.Triggers) (bool, string) {
+func (in *DueInput) positionDeletesDue(t policy.Triggers, hysteresis float64) (bool, string) {
 	if due, why := reached(in.DanglingDeleteFiles, t.DanglingDeleteFiles, "dangling delete files"); due {
 		return true, why
+	}
+	return in.again(maintenance.RewritePositionDeleteFiles, in.positionDeleteFiles(), t.PositionDeleteFiles, hysteresis, "position delete files")
+}
+
+// positionDeleteFiles counts those of the table.
+func (in *DueInput) positionDeleteFiles() int64 {
+	if in.Total.PositionDeleteFiles > 0 {
+		return in.Total.PositionDeleteFiles
 	}
 	var files int64
 	for _, p := range in.Partitions {
 		files += p.PositionDeleteFiles
 	}
-	return reached(files, t.PositionDeleteFiles, "position delete files")
+	return files
 }

@@ -5,79 +5,224 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"firn/internal/authority"
 	"firn/internal/contract"
 	"firn/internal/decide"
+	"firn/internal/lake/catalogs"
+	"firn/internal/lake/peek"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
 	"firn/internal/state"
+	"firn/internal/store"
 )
 
-// runHistory bounds how many runs are read to count those of a day.
-const runHistory = 100
+// decisionAge is how long decisions that say the same are kept as one record.
+const decisionAge = time.Hour
 
-// decide asks what is due, keeps the decision, and starts a run.
-func (f *Function) decide(ctx context.Context, v *view, head state.Head, shards []state.Shard) error {
-	input, err := f.input(ctx, v, head, shards)
+// verdict is a decision that is to be kept and acted on.
+type verdict struct {
+	record  state.Decision
+	request maintenance.Request
+	debt    float64
+}
+
+// decide asks what is due, and returns the head with the decision in it. A record with action start asks for a run.
+func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.Head, verdict, error) {
+	record := state.Decision{Table: v.id, AtMS: f.deps.Now().UnixMilli(), SnapshotID: head.SnapshotID, Action: "none"}
+	out := verdict{request: maintenance.Request{Automatic: true, Trigger: "event"}}
+	input := f.input(v, &head)
+	due, err := f.due(ctx, v, head, &input)
 	if err != nil {
-		return err
+		return head, out, err
 	}
-	record := state.Decision{Table: v.id, AtMS: input.NowMS, SnapshotID: head.SnapshotID, Action: "none"}
-	request := maintenance.Request{Automatic: true, Trigger: "event"}
-	for _, d := range decide.Due(input, v.policy) {
+	head.NextLookMS = decide.NextByClock(input, v.policy)
+	record.Inputs = figures(input)
+	for _, d := range due {
 		record.Reasons = append(record.Reasons, fmt.Sprintf("%s: %t: %s", d.Job, d.Due, d.Reason))
 		if d.Due {
 			record.Due = append(record.Due, d.Job)
-			request.Jobs = append(request.Jobs, v.policy.Request(d.Job))
+			out.request.Jobs = append(out.request.Jobs, v.policy.Request(d.Job))
+			out.debt = max(out.debt, d.Debt)
+		}
+	}
+	if len(record.Due) > 0 {
+		if record.Skip, err = f.maintainer(ctx, v); err != nil {
+			return head, out, err
 		}
 	}
 	switch {
+	case record.Skip != "":
+		record.Action = "skip"
 	case len(record.Due) == 0:
-	case v.policy.Mode() != policy.Maintain:
+		if head.Decision != nil && head.Decision.Action == actionStart {
+			err = f.withdraw(ctx, v.id) // it may still wait for a place
+		}
+	case f.deps.ObserveOnly || v.policy.Mode() != policy.Maintain:
 		record.Action = "observe"
 	default:
-		if record.Action, record.RunID, err = f.start(ctx, v, head, request); err != nil {
-			return err
-		}
+		record.Action = actionStart
 	}
-	f.deps.Log.InfoContext(ctx, "decision", "table", v.id.String(), "action", record.Action, "due", record.Due, "run_id", record.RunID)
-	return f.deps.State.SaveDecision(ctx, record)
+	if err != nil {
+		return head, out, err
+	}
+	out.record = record
+	head, err = f.keep(ctx, head, record)
+	return head, out, err
 }
 
-// input gathers what Due looks at.
-func (f *Function) input(ctx context.Context, v *view, head state.Head, shards []state.Shard) (decide.DueInput, error) {
-	now := f.deps.Now()
-	in := decide.DueInput{
-		NowMS: now.UnixMilli(), Commits: head.Commits, Snapshots: head.Snapshots, SmallManifests: head.SmallManifests, FirstSeenMS: head.FirstSeenMS,
-		Jobs: map[maintenance.Job]decide.JobFacts{},
-	}
-	for job, s := range head.Jobs {
-		in.Jobs[job] = decide.JobFacts{LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome}
-	}
-	for _, s := range shards {
-		for _, p := range s.Partitions {
-			in.Partitions = append(in.Partitions, decide.PartitionFacts{
-				Name: p.Partition, DataFiles: p.DataFiles, SmallFiles: p.SmallFiles, PositionDeleteFiles: p.PositionDeleteFiles,
-				EqualityDeleteFiles: p.EqualityDeleteFiles, DeletedRows: p.DeletedRows, Rows: p.DataRows, LastWriteMS: p.LastWriteMS,
-			})
+// actionStart is the action of a decision that asks for a run.
+const actionStart = "start"
+
+// act starts the run that a verdict asks for, and keeps what came of it.
+func (f *Function) act(ctx context.Context, v *view, head state.Head, out verdict) error {
+	var err error
+	if out.record.Action == actionStart {
+		if out.record.Action, out.record.RunID, err = f.start(ctx, v, head, out.request, out.debt); err == nil {
+			err = f.deps.State.SaveDecision(ctx, out.record)
 		}
 	}
-	runs, err := f.deps.State.Runs(ctx, v.id, runHistory)
-	if err != nil {
-		return in, err
+	f.deps.Log.InfoContext(ctx, "decision", "table", v.id.String(), "action", out.record.Action, "due", out.record.Due, "run_id", out.record.RunID,
+		"skip", out.record.Skip)
+	return err
+}
+
+// keep puts the decision into the head, where the last one always is whole, and into history when it says something else than the one before. Decisions
+// alike are one record for up to an hour, with a count.
+func (f *Function) keep(ctx context.Context, head state.Head, d state.Decision) (state.Head, error) {
+	if last := head.Decision; last != nil && d.Action != actionStart && last.Alike(d) && d.AtMS-last.AtMS < decisionAge.Milliseconds() {
+		d.LastMS, d.Same, d.AtMS = d.AtMS, last.Same+1, last.AtMS
+		head.Decision = &d
+		return head, nil
 	}
-	for _, r := range runs {
-		if r.Request.Automatic && now.Sub(time.UnixMilli(r.StartedMS)) < 24*time.Hour {
+	if last := head.Decision; last != nil && last.Same > 0 {
+		if err := f.deps.State.SaveDecision(ctx, *last); err != nil {
+			return head, err
+		}
+	}
+	head.Decision = &d
+	if d.Action == actionStart {
+		return head, nil // kept when it is known what came of it
+	}
+	return head, f.deps.State.SaveDecision(ctx, d)
+}
+
+// skip keeps the reason why a table cannot be looked at: a repetition would end alike, so the notice is done.
+func (f *Function) skip(ctx context.Context, id maintenance.TableID, why string) error {
+	f.deps.Log.WarnContext(ctx, "skip table", "table", id.String(), "reason", why)
+	return f.deps.State.SaveDecision(ctx, state.Decision{Table: id, AtMS: f.deps.Now().UnixMilli(), Action: "skip", Skip: why})
+}
+
+// refused is the reason of an error that a repetition would meet again; "" for all others.
+func refused(err error) string {
+	for _, class := range []error{authority.ErrOutside, peek.ErrTableFault, peek.ErrUnsupported, policy.ErrPolicy, catalogs.ErrRefused, store.ErrPermission} {
+		if errors.Is(err, class) {
+			return err.Error()
+		}
+	}
+	return ""
+}
+
+// due decides on the digests of the shards first. Where one trips a trigger, the shard's own partitions take its place, until a partition does or none is
+// left: the others are not read.
+func (f *Function) due(ctx context.Context, v *view, head state.Head, in *decide.DueInput) ([]decide.JobDue, error) {
+	for {
+		due := decide.Due(*in, v.policy)
+		i := slices.IndexFunc(in.Partitions, func(p decide.PartitionFacts) bool {
+			return p.Digest && slices.ContainsFunc(due, func(d decide.JobDue) bool { return d.Due && d.Partition == p.Name })
+		})
+		if i < 0 {
+			return due, nil
+		}
+		n, err := strconv.Atoi(strings.TrimPrefix(in.Partitions[i].Name, shardName))
+		if err != nil {
+			return nil, fmt.Errorf("read shard number of %q: %w", in.Partitions[i].Name, err)
+		}
+		shard, err := f.deps.State.LoadShard(ctx, v.id, head.Generation, n)
+		if err != nil {
+			return nil, err
+		}
+		in.Partitions = slices.Delete(in.Partitions, i, i+1)
+		for _, p := range shard.Partitions {
+			in.Partitions = append(in.Partitions, facts(p))
+		}
+	}
+}
+
+// shardName begins the name of a digest; no partition is called so, since its name would hold a "=".
+const shardName = "shard "
+
+func facts(p state.PartitionCounters) decide.PartitionFacts {
+	return decide.PartitionFacts{
+		Name: p.Partition, DataFiles: p.DataFiles, SmallFiles: p.SmallFiles, PositionDeleteFiles: p.PositionDeleteFiles,
+		EqualityDeleteFiles: p.EqualityDeleteFiles, DeletedRows: p.DeletedRows, Rows: p.DataRows, LastWriteMS: p.LastWriteMS,
+		DataBytes: p.DataBytes, SmallBytes: p.SmallBytes,
+	}
+}
+
+// input gathers what Due looks at, and notes in the head the least that was found since each job's last run.
+func (f *Function) input(v *view, head *state.Head) decide.DueInput {
+	now := f.deps.Now()
+	sum := total(*head)
+	in := decide.DueInput{
+		NowMS: now.UnixMilli(), Commits: head.Commits, Snapshots: head.Snapshots, SmallManifests: head.SmallManifests, FirstSeenMS: head.FirstSeenMS,
+		Manifests: head.Manifests, MetadataFiles: head.MetadataFiles, LastCommitMS: head.LastWriteMS, Total: facts(sum),
+		UnclusteredBytes: sum.UnclusteredBytes, Jobs: map[maintenance.Job]decide.JobFacts{},
+	}
+	if head.Spending.Month == now.UTC().Format("2006-01") {
+		in.SpentMicros = head.Spending.Micros
+	}
+	for _, ms := range head.Spending.Runs {
+		in.LastRunMS = max(in.LastRunMS, ms)
+		if now.Sub(time.UnixMilli(ms)) < 24*time.Hour {
 			in.RunsToday++
 		}
 	}
-	return in, nil
+	for _, p := range head.Partitions {
+		in.Partitions = append(in.Partitions, facts(p))
+	}
+	for n, d := range head.Digests {
+		worst := facts(d.Worst)
+		worst.EqualityDeleteFiles = 0 // PositionDeleteFiles of a digest counts both kinds
+		worst.Name, worst.Digest = shardName+strconv.Itoa(n), true
+		in.Partitions = append(in.Partitions, worst)
+	}
+	jobs := maps.Clone(head.Jobs)
+	for job, s := range jobs {
+		if counter := in.Counter(job); s.Left == nil || *s.Left > counter {
+			s.Left = &counter
+			jobs[job] = s
+		}
+		in.Jobs[job] = decide.JobFacts{LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, Left: s.Left}
+	}
+	head.Jobs = jobs
+	return in
 }
 
-// start takes the lease and starts the run. A crash between the two is repaired by the next look, which finds a lease in phase starting and starts
+// figures are the inputs that a decision's record keeps.
+func figures(in decide.DueInput) map[string]int64 {
+	out := map[string]int64{
+		"commits": in.Commits, "snapshots": in.Snapshots, "manifests": in.Manifests, "small_manifests": in.SmallManifests,
+		"metadata_files": in.MetadataFiles, "runs_today": in.RunsToday, "spent_micros": in.SpentMicros, "data_files": in.Total.DataFiles,
+		"small_files": in.Total.SmallFiles, "small_bytes": in.Total.SmallBytes, "worst_small_files": in.Counter(maintenance.RewriteDataFiles),
+		"position_delete_files": in.Total.PositionDeleteFiles, "equality_delete_files": in.Total.EqualityDeleteFiles, "deleted_rows": in.Total.DeletedRows,
+		"unclustered_bytes": in.UnclusteredBytes, "last_commit_ms": in.LastCommitMS,
+	}
+	maps.DeleteFunc(out, func(_ string, n int64) bool { return n == 0 })
+	return out
+}
+
+// start takes a place and the lease, and starts the run. A crash between is repaired by the next look, which finds a lease in phase starting and starts
 // the same name with the same bytes.
-func (f *Function) start(ctx context.Context, v *view, head state.Head, request maintenance.Request) (string, maintenance.RunID, error) {
+func (f *Function) start(ctx context.Context, v *view, head state.Head, request maintenance.Request, debt float64) (string, maintenance.RunID, error) {
+	if admitted, err := f.admit(ctx, v.id, debt); err != nil || !admitted {
+		return "waiting", "", err
+	}
 	lease, err := f.deps.State.Acquire(ctx, v.id, f.deps.Now(), state.LeaseTTL, func(token int64) (maintenance.RunID, []byte) {
 		run := maintenance.Run{
 			RunID: maintenance.UniqueRunID(v.meta.TableUUID, head.SnapshotID, token, f.deps.NewNonce()),

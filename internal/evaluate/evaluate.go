@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"firn/internal/authority"
 	"firn/internal/event"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
@@ -36,11 +38,23 @@ type Deps struct {
 	DefaultCatalog string
 	// Catalogs are the configured catalogs beside the default one: notices of others are let go. Nil hears all.
 	Catalogs []string
+	// Authority is what the operator entrusted: notices of other tables are let go.
+	Authority authority.Rules
 	// Events says which events are heard.
 	Events  event.Rules
 	State   state.Store
 	Starter Starter
 	Policy  policy.Document
+	// ObserveOnly keeps every table in mode observe, whatever its policy says: decisions are kept, no run is started.
+	ObserveOnly bool
+	// LookInterval bounds looks at one table: one that was looked at less than this ago is looked at again later, once, through Later. 0 is no bound.
+	LookInterval time.Duration
+	// Later puts a notice for the table on the queue that arrives after the delay.
+	Later func(ctx context.Context, body []byte, delay time.Duration) error
+	// Caps bound automatic runs at once.
+	Caps Caps
+	// Drift is told how many partitions of a reconciled ledger differed from the scan; nil for nobody.
+	Drift func(at time.Time, table maintenance.TableID, partitions int64) error
 	// Refuse takes messages that are no events, with the reason; nil only logs them.
 	Refuse func(ctx context.Context, message events.SQSMessage, reason error) error
 	Now    func() time.Time
@@ -60,17 +74,20 @@ func New(deps Deps) *Function {
 	if deps.NewNonce == nil {
 		deps.NewNonce = rand.Text
 	}
+	if deps.Later == nil {
+		deps.LookInterval = 0
+	}
 	return &Function{deps: deps}
 }
 
 // Handle looks once at each table that the batch names. The answer lists messages to deliver again: those of tables whose look failed for a reason
 // that may pass. A message that is no event never blocks the others.
 func (f *Function) Handle(ctx context.Context, batch events.SQSEvent) (events.SQSEventResponse, error) {
-	tables, messages, failed := f.group(ctx, batch)
-	for _, id := range tables {
-		if err := f.look(ctx, id); err != nil {
-			f.deps.Log.ErrorContext(ctx, "look at table", "table", id.String(), "error", err)
-			failed = append(failed, messages[id]...)
+	tables, failed := f.group(ctx, batch)
+	for _, t := range tables {
+		if err := f.look(ctx, t.id, t.sentAt); err != nil {
+			f.deps.Log.ErrorContext(ctx, "look at table", "table", t.id.String(), "error", err)
+			failed = append(failed, t.messages...)
 		}
 	}
 	response := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
@@ -84,9 +101,17 @@ func (f *Function) Handle(ctx context.Context, batch events.SQSEvent) (events.SQ
 	return response, nil
 }
 
-// group decodes the batch: tables in the order in which they are first named, and the messages that named each.
-func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []maintenance.TableID, messages map[maintenance.TableID][]string, failed []string) {
-	messages = map[maintenance.TableID][]string{}
+// named is a table that a batch names.
+type named struct {
+	id       maintenance.TableID
+	messages []string
+	// sentAt is when the newest of the messages was sent.
+	sentAt time.Time
+}
+
+// group decodes the batch: tables in the order in which they are first named, and messages that could not be handled.
+func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []*named, failed []string) {
+	byID := map[maintenance.TableID]*named{}
 	for _, message := range batch.Records {
 		notices, err := f.deps.Events.Decode(event.Message{Body: []byte(message.Body), Attributes: attributes(message)})
 		if err != nil {
@@ -111,13 +136,26 @@ func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []m
 			if !found {
 				continue
 			}
-			if len(messages[id]) == 0 {
-				tables = append(tables, id)
+			t := byID[id]
+			if t == nil {
+				t = &named{id: id}
+				byID[id], tables = t, append(tables, t)
 			}
-			messages[id] = append(messages[id], message.MessageId)
+			t.messages = append(t.messages, message.MessageId)
+			if sent := f.sentAt(message); sent.After(t.sentAt) {
+				t.sentAt = sent
+			}
 		}
 	}
-	return tables, messages, failed
+	return tables, failed
+}
+
+// sentAt is when SQS took the message; now where it does not say.
+func (f *Function) sentAt(message events.SQSMessage) time.Time {
+	if ms, err := strconv.ParseInt(message.Attributes["SentTimestamp"], 10, 64); err == nil {
+		return time.UnixMilli(ms)
+	}
+	return f.deps.Now()
 }
 
 // attributes are the texts among a message's attributes.
@@ -131,44 +169,110 @@ func attributes(message events.SQSMessage) map[string]string {
 	return out
 }
 
-// look reads the table's state and acts on it.
-func (f *Function) look(ctx context.Context, id maintenance.TableID) error {
-	held, err := f.held(ctx, id)
-	if err != nil || held {
+// DefaultLookInterval bounds looks at one table. With the default batch window of 20 s a commit is looked at within a minute, and a burst of a minute costs two
+// looks: one when the first window ends, one 40 s later, when the last does.
+const DefaultLookInterval = 40 * time.Second
+
+// coverMargin is by how much a look must have begun after a message was sent to have seen what the message is about: clocks differ, and an object's event
+// may come before the commit that it belongs to.
+const coverMargin = 2 * time.Second
+
+// look reads the table's state and acts on it. Of looks at the same time one goes on.
+func (f *Function) look(ctx context.Context, id maintenance.TableID, sentAt time.Time) error {
+	began := f.deps.Now()
+	last, err := f.deps.State.LastLook(ctx, id)
+	if err != nil {
 		return err
 	}
-	view, err := f.read(ctx, id)
+	if held, err := f.held(ctx, last); err != nil || held {
+		return err
+	}
+	if f.deps.LookInterval > 0 {
+		if last.At.Sub(sentAt) >= coverMargin {
+			return nil // somebody has looked since
+		}
+		if wait := f.deps.LookInterval - began.Sub(last.At); wait > 0 {
+			return f.later(ctx, id, wait)
+		}
+	}
+	if err := f.deps.State.ClaimLook(ctx, last, began); err != nil {
+		if errors.Is(err, state.ErrConditionFailed) && f.deps.LookInterval > 0 {
+			return f.later(ctx, id, f.deps.LookInterval)
+		}
+		return err
+	}
+	err = f.lookAt(ctx, id, began)
+	if why := refused(err); why != "" {
+		return f.skip(ctx, id, why)
+	}
+	return err
+}
+
+// later puts the table back on the queue. Whoever looks first covers all notices that were sent before.
+func (f *Function) later(ctx context.Context, id maintenance.TableID, wait time.Duration) error {
+	body, err := event.Encode(event.Notice{Source: event.SourceSchedule, EventID: fmt.Sprintf("later-%d", f.deps.Now().UnixMilli()), Table: id})
+	if err == nil {
+		err = f.deps.Later(ctx, body, wait)
+	}
+	if err != nil {
+		return fmt.Errorf("put off look at %s: %w", id, err)
+	}
+	return nil
+}
+
+// lookAt is one look: pointer and metadata, ledger, decision; the head item is written once, after everything it speaks of. A run is started behind it: one
+// that ends at once finds the head that it was started from.
+func (f *Function) lookAt(ctx context.Context, id maintenance.TableID, began time.Time) error {
+	head, err := f.deps.State.LoadHead(ctx, id)
+	if err != nil {
+		return err
+	}
+	v, err := f.read(ctx, id)
 	if errors.Is(err, catalogs.ErrNoSuchTable) || errors.Is(err, catalogs.ErrNotIceberg) {
-		return f.deps.State.DropTable(ctx, id)
+		if head.Version == 0 {
+			return nil // never heard of it: nothing to forget
+		}
+		return errors.Join(f.withdraw(ctx, id), f.deps.State.DropTable(ctx, id))
 	}
 	if err != nil {
 		return err
 	}
-	if view.policy.Mode() == policy.Off {
+	if v.policy.Mode() == policy.Off {
 		return nil
 	}
-	head, shards, err := f.fold(ctx, view)
-	if err != nil {
+	v.lookedAt = began
+	before := head
+	if head, err = f.fold(ctx, v, head); err != nil {
 		return fmt.Errorf("fold ledger of %s: %w", id, err)
 	}
-	return f.decide(ctx, view, head, shards)
+	head, out, err := f.decide(ctx, v, head)
+	if err != nil {
+		return err
+	}
+	if _, err = f.deps.State.SaveHead(ctx, head); err != nil {
+		if errors.Is(err, state.ErrConditionFailed) {
+			return fmt.Errorf("another look at %s was faster: %w", id, err)
+		}
+		return err
+	}
+	if before.ShardCount > 0 && head.Generation != before.Generation {
+		if err := f.deps.State.DropShards(ctx, id, head.Generation); err != nil {
+			return err
+		}
+	}
+	return f.act(ctx, v, head, out)
 }
 
 // held reports whether a run has the table. A run that may not have been started is started again with the same bytes, and the table is marked for
 // another look when it is free.
-func (f *Function) held(ctx context.Context, id maintenance.TableID) (bool, error) {
-	lease, found, err := f.deps.State.Current(ctx, id)
-	if err != nil || !found || f.deps.Now().After(lease.ExpiresAt) {
-		return false, err
+func (f *Function) held(ctx context.Context, last state.Look) (bool, error) {
+	if !last.Held || f.deps.Now().After(last.Lease.ExpiresAt) {
+		return false, nil
 	}
-	if lease.Phase == state.LeaseStarting {
-		if err := f.deps.Starter.Start(ctx, string(lease.RunID), lease.Input); err != nil {
-			return true, fmt.Errorf("start run %s again: %w", lease.RunID, err)
+	if last.Lease.Phase == state.LeaseStarting && !f.deps.ObserveOnly {
+		if err := f.deps.Starter.Start(ctx, string(last.Lease.RunID), last.Lease.Input); err != nil {
+			return true, fmt.Errorf("start run %s again: %w", last.Lease.RunID, err)
 		}
 	}
-	_, err = f.deps.State.MarkPending(ctx, id)
-	if errors.Is(err, state.ErrLeaseLost) {
-		return false, nil // freed meanwhile
-	}
-	return true, err
+	return f.deps.State.MarkPending(ctx, last.Table) // false: freed meanwhile
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"firn/internal/event"
+	"firn/internal/lake/catalogs"
 	"firn/internal/lake/peek"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
@@ -14,10 +16,15 @@ import (
 
 // view is one table as a look finds it.
 type view struct {
-	id     maintenance.TableID
-	reader store.Reader
-	meta   *peek.Metadata
-	policy policy.Policy
+	id      maintenance.TableID
+	catalog catalogs.Catalog
+	reader  store.Reader
+	meta    *peek.Metadata
+	policy  policy.Policy
+	// madeAt is when each snapshot was made, in milliseconds since the epoch.
+	madeAt map[int64]int64
+	// lookedAt is when the look began.
+	lookedAt time.Time
 }
 
 // read loads pointer, metadata and policy.
@@ -30,6 +37,9 @@ func (f *Function) read(ctx context.Context, id maintenance.TableID) (*view, err
 	if err != nil {
 		return nil, fmt.Errorf("load table %s: %w", id, err)
 	}
+	if err := f.deps.Authority.Location(ptr.MetadataLocation); err != nil {
+		return nil, fmt.Errorf("metadata of table %s: %w", id, err)
+	}
 	var meta *peek.Metadata
 	if ptr.Metadata != nil {
 		meta, err = peek.ParseMetadata(ptr.Metadata)
@@ -39,24 +49,38 @@ func (f *Function) read(ctx context.Context, id maintenance.TableID) (*view, err
 	if err != nil {
 		return nil, fmt.Errorf("read table %s: %w", id, err)
 	}
+	if err := f.deps.Authority.Metadata(meta.Location, meta.Properties); err != nil {
+		return nil, fmt.Errorf("look at table %s: %w", id, err)
+	}
 	effective, err := f.deps.Policy.Effective(id, meta.Properties, nil)
 	if err != nil {
 		return nil, fmt.Errorf("policy of table %s: %w", id, err)
 	}
-	return &view{id: id, reader: reader, meta: meta, policy: effective}, nil
+	v := &view{id: id, catalog: cat, reader: reader, meta: meta, policy: effective, madeAt: make(map[int64]int64, len(meta.Snapshots))}
+	for _, s := range meta.Snapshots {
+		v.madeAt[s.ID] = s.TimestampMS
+	}
+	return v, nil
 }
 
 // resolve finds the table of a notice, in a configured catalog only; found is false when there is none.
 func (f *Function) resolve(ctx context.Context, n event.Notice) (maintenance.TableID, bool, error) {
+	id, found := n.Table, true
 	if n.Location != "" {
-		return f.locate(ctx, n.Location)
+		var err error
+		if id, found, err = f.locate(ctx, n.Location); err != nil || !found {
+			return id, found, err
+		}
 	}
-	id := n.Table
 	if id.Catalog == "" {
 		id.Catalog = f.deps.DefaultCatalog
 	}
 	if f.deps.Catalogs != nil && !slices.Contains(f.catalogs(), id.Catalog) {
 		f.deps.Log.WarnContext(ctx, "let go of a notice of a catalog that is not configured", "source", n.Source, "event_id", n.EventID, "table", id.String())
+		return id, false, nil
+	}
+	if err := f.deps.Authority.Table(id); err != nil {
+		f.deps.Log.WarnContext(ctx, "let go of a notice of a table that is not entrusted", "source", n.Source, "event_id", n.EventID, "error", err)
 		return id, false, nil
 	}
 	return id, true, nil

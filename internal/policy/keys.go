@@ -15,6 +15,11 @@ const (
 	KindFlag  Kind = "true or false"
 	KindAge   Kind = "age"
 	KindText  Kind = "text"
+	// KindAmount is a number that may have a fraction.
+	KindAmount Kind = "amount"
+	// KindCondition and KindWindows are read by package when.
+	KindCondition Kind = "condition"
+	KindWindows   Kind = "windows"
 	// KindList is a list of texts, written with commas.
 	KindList Kind = "list"
 	// KindPairs is a map of texts, written as a JSON object.
@@ -55,6 +60,7 @@ func Keys() []Key {
 		{Name: "enabled", Kind: KindFlag, Default: "true", Note: "false is the same as mode off"},
 		{Name: "max-runs-per-day", Kind: KindWhole, Default: "96", Note: "bound on automatic runs on one table in 24 hours; 0 is none"},
 	}
+	keys = append(keys, gateKeys()...)
 	keys = append(keys, dataFilesKeys()...)
 	keys = append(keys, positionDeletesKeys()...)
 	keys = append(keys, manifestsKeys()...)
@@ -62,8 +68,35 @@ func Keys() []Key {
 	return append(keys, orphansKeys()...)
 }
 
+// gateKeys hold automatic runs back, whatever is due.
+func gateKeys() []Key {
+	return []Key{
+		{Name: "min-interval", Kind: KindAge, Default: "0s", Note: "least time between automatic runs on one table"},
+		{Name: "quiet-period", Kind: KindAge, Default: "0s", Note: "runs wait until nobody else has committed for this long, at most for max-quiet-wait"},
+		{Name: "max-quiet-wait", Kind: KindAge, Default: "6h", Note: "a table that is never quiet is run after this time without a run; 0s is never"},
+		{Name: "windows", Kind: KindWindows, Note: "times (UTC) in which runs may start, e.g. 22:00-06:00, Sat-Sun 00:00-24:00; always when empty"},
+		{Name: "max-dollars-per-month", Kind: KindAmount, Default: "0", Note: "runs stop when those of the calendar month have cost this much by the cost model; 0 is no bound"},
+		{
+			Name: "hysteresis", Kind: KindRatio, Default: "0.1", High: 1,
+			Note: "a threshold that a run left reached counts again when this share of it has been added",
+		},
+		{Name: "reconcile-interval", Kind: KindAge, Default: "7d", Note: "time between full scans that prove the ledger; 0s is never"},
+		{Name: "takeover", Kind: KindFlag, Default: "false", Note: "maintain the table even where another maintainer does (Glue optimizers, S3 Tables, other engines' rewrites)"},
+		{Name: "foreign-rewrite-window", Kind: KindAge, Default: "1d", Note: "a table that another engine rewrote within this time is left to it; 0s looks at none"},
+	}
+}
+
+// conditionKeys are triggers that every job has.
+func conditionKeys() []Key {
+	return []Key{
+		{Name: "trigger.when", Kind: KindCondition, Note: "due when this holds too, e.g. commits >= 20 and since-last-run >= 6h or cron('0 3 * * *')"},
+		{Name: "trigger.min-interval", Kind: KindAge, Default: "0s", Note: "least time between automatic runs of the job"},
+	}
+}
+
 // of fills in job, name and Spark's names: an option is called as in Spark.
 func of(job maintenance.Job, keys []Key) []Key {
+	keys = append(keys, conditionKeys()...)
 	for i := range keys {
 		keys[i].Job = job
 		if keys[i].Option == "=" {

@@ -39,7 +39,21 @@ func SchemaJSON() ([]byte, error) {
 				"type": "integer", "minimum": 0, "description": "the most that the sort of one group may spill; 0 is what the disk holds",
 			},
 			"state-location": map[string]any{"type": "string", "description": "where ledger, lease and history live"},
-			"policy":         root,
+			"tables": map[string]any{
+				"type": "array", "items": map[string]any{"type": "string"},
+				"description": "patterns of the tables that Firn may work on, as in policy.tables; all when empty",
+			},
+			"warehouses": map[string]any{
+				"type": "array", "items": map[string]any{"type": "string"},
+				"description": "locations under which Firn may read, write and delete; all when empty",
+			},
+			"max-concurrent-runs": map[string]any{
+				"type": "integer", "minimum": 0, "description": "the most automatic runs at once over all tables; 0 is no bound",
+			},
+			"max-concurrent-runs-per-namespace": map[string]any{
+				"type": "integer", "minimum": 0, "description": "the most automatic runs at once in one namespace; 0 is no bound",
+			},
+			"policy": root,
 		},
 		"$defs": map[string]any{"layer": object(layer)},
 	}
@@ -85,6 +99,12 @@ func (k Key) schema() map[string]any {
 	case KindRatio:
 		s["type"] = []string{"number", "string"}
 		s["minimum"], s["maximum"] = k.Low, k.High
+	case KindAmount:
+		s["type"] = []string{"number", "string"}
+		s["minimum"] = k.Low
+	case KindWindows:
+		s["type"] = []string{"array", "string"}
+		s["items"] = map[string]any{"type": "string"}
 	case KindBytes:
 		s["type"] = []string{"integer", "string"}
 		s["pattern"] = "^[0-9]+ *([KMGT]iB)?$"

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"firn/internal/policy/when"
 )
 
 // normal checks a value for a key and brings it into its normal form. The error says what is wrong, without the key.
@@ -36,7 +38,15 @@ func (k Key) normal(value any) (string, error) {
 			return "", err
 		}
 		return strconv.FormatInt(n, 10), k.bounds(float64(n), text)
-	case KindRatio:
+	case KindCondition:
+		if text != "" {
+			_, err = when.Parse(text)
+		}
+		return text, err
+	case KindWindows:
+		_, err := when.ParseWindows(text)
+		return text, err
+	case KindRatio, KindAmount:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
 			return "", fmt.Errorf("%q is not a number", text)

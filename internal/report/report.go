@@ -105,7 +105,7 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 	if err := f.deps.State.SaveRun(ctx, record); err != nil {
 		return err
 	}
-	if err := f.lastRuns(ctx, in.Run.Table, out, now); err != nil {
+	if err := f.lastRuns(ctx, in, out, now); err != nil {
 		return err
 	}
 	for _, job := range out.Jobs {
@@ -119,10 +119,11 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 	return nil
 }
 
-// lastRuns notes when each job ended, for triggers that count from there. A table without ledger has nothing to note it on.
-func (f *Function) lastRuns(ctx context.Context, table maintenance.TableID, out maintenance.ReportOutput, now time.Time) error {
+// lastRuns notes when each job ended, and what an automatic run cost, for triggers and bounds that count from there. A table without ledger has nothing to
+// note it on.
+func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out maintenance.ReportOutput, now time.Time) error {
 	for {
-		head, err := f.deps.State.LoadHead(ctx, table)
+		head, err := f.deps.State.LoadHead(ctx, in.Run.Table)
 		if err != nil || head.Version == 0 {
 			return err
 		}
@@ -132,6 +133,9 @@ func (f *Function) lastRuns(ctx context.Context, table maintenance.TableID, out 
 		for _, job := range out.Jobs {
 			head.Jobs[job.Job] = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome}
 		}
+		if in.Request.Automatic {
+			head.Spending = spent(head.Spending, in.Run.RunID, CostMicros(out), now)
+		}
 		// Nothing is folded while a lease is held, so every commit that was counted came before this run.
 		head.Commits = 0
 		if _, err = f.deps.State.SaveHead(ctx, head); !errors.Is(err, state.ErrConditionFailed) {
@@ -140,16 +144,28 @@ func (f *Function) lastRuns(ctx context.Context, table maintenance.TableID, out 
 	}
 }
 
-// release frees the lease and puts the table back on the queue when events met it.
+// release frees the lease and the run's place among those that run at once, and puts the table back on the queue when events met it, and tables that wait for
+// a place.
 func (f *Function) release(ctx context.Context, run maintenance.Run) error {
 	pending, err := f.deps.State.Release(ctx, run.Table, run.Token)
 	if errors.Is(err, state.ErrLeaseLost) {
 		return nil // a second call, or another run took over: the lease is not ours to free
 	}
-	if err != nil || !pending || f.deps.Notifier == nil {
+	if err != nil {
 		return err
 	}
-	return f.deps.Notifier.Notify(ctx, run.Table)
+	again, err := Leave(ctx, f.deps.State, run.Table)
+	if err != nil || f.deps.Notifier == nil {
+		return err
+	}
+	if pending && !slices.Contains(again, run.Table) {
+		again = append(again, run.Table)
+	}
+	var faults []error
+	for _, table := range again {
+		faults = append(faults, f.deps.Notifier.Notify(ctx, table))
+	}
+	return errors.Join(faults...)
 }
 
 // outcomeOf maps the error that ended a run.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"time"
 
+	"firn/internal/authority"
 	"firn/internal/event"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
@@ -28,8 +29,10 @@ type Deps struct {
 	// Catalog opens a catalog; Catalogs are the names to walk.
 	Catalog  func(ctx context.Context, name string) (catalogs.Catalog, store.Reader, error)
 	Catalogs []string
-	State    state.Store
-	Queue    Queue
+	// Authority is what the operator entrusted: other tables are passed over.
+	Authority authority.Rules
+	State     state.Store
+	Queue     Queue
 	// Every is how long a table may go without a look.
 	Every time.Duration
 	Now   func() time.Time
@@ -72,6 +75,9 @@ func (f *Function) walk(ctx context.Context, name string, out *Output) error {
 			return err
 		}
 		id.Catalog = name
+		if f.deps.Authority.Table(id) != nil {
+			continue
+		}
 		out.Tables++
 		head, err := f.deps.State.LoadHead(ctx, id)
 		if err != nil {

@@ -68,6 +68,9 @@ func (s *itemStore) save(ctx context.Context, pk, sk string, version int64, v an
 	if err != nil {
 		return fmt.Errorf("encode state item %s %s: %w", pk, sk, err)
 	}
+	if len(data) > MaxItemBytes {
+		return fmt.Errorf("write state item %s %s of %d bytes: %w", pk, sk, len(data), ErrTooLarge)
+	}
 	if err := s.items.Put(ctx, Item{PK: pk, SK: sk, Version: version, Data: data}); err != nil {
 		return fmt.Errorf("write state item %s %s: %w", pk, sk, err)
 	}

@@ -21,6 +21,8 @@ type leaseItem struct {
 	Phase     LeasePhase        `json:"phase"`
 	ExpiresMS int64             `json:"expires_ms"`
 	Pending   bool              `json:"pending"`
+	// LookedMS is when the last look began, held or not.
+	LookedMS int64 `json:"looked_ms,omitempty"`
 }
 
 func (i leaseItem) lease(table maintenance.TableID) Lease {
@@ -47,7 +49,7 @@ func (s *itemStore) Acquire(ctx context.Context, table maintenance.TableID, now 
 		return item.lease(table), fmt.Errorf("acquire lease of %s held by run %s: %w", table, item.RunID, ErrLeaseHeld)
 	}
 	token := item.Token + 1
-	next := leaseItem{Held: true, Token: token, Phase: LeaseStarting, ExpiresMS: now.Add(ttl).UnixMilli()}
+	next := leaseItem{Held: true, Token: token, Phase: LeaseStarting, ExpiresMS: now.Add(ttl).UnixMilli(), LookedMS: item.LookedMS}
 	next.RunID, next.Input = fill(token)
 	if err := s.save(ctx, tableKey(table), leaseKey, version, next); err != nil {
 		if errors.Is(err, ErrConditionFailed) {
@@ -71,7 +73,7 @@ func (s *itemStore) Release(ctx context.Context, table maintenance.TableID, toke
 	pending := false
 	err := s.changeLease(ctx, table, token, func(i *leaseItem) {
 		pending = i.Pending
-		*i = leaseItem{Token: i.Token}
+		*i = leaseItem{Token: i.Token, LookedMS: i.LookedMS}
 	})
 	return pending, err
 }
@@ -80,8 +82,8 @@ func (s *itemStore) Release(ctx context.Context, table maintenance.TableID, toke
 func (s *itemStore) MarkPending(ctx context.Context, table maintenance.TableID) (bool, error) {
 	var item leaseItem
 	version, err := s.load(ctx, tableKey(table), leaseKey, &item)
-	if err != nil || !item.Held {
-		return false, err
+	if err != nil || !item.Held || item.Pending {
+		return item.Held, err
 	}
 	err = s.changeItem(ctx, table, version, item, func(i *leaseItem) { i.Pending = true })
 	return err == nil, err
@@ -94,6 +96,28 @@ func (s *itemStore) Current(ctx context.Context, table maintenance.TableID) (Lea
 		return Lease{}, false, err
 	}
 	return item.lease(table), true, nil
+}
+
+// LastLook implements Leases.
+func (s *itemStore) LastLook(ctx context.Context, table maintenance.TableID) (Look, error) {
+	var item leaseItem
+	version, err := s.load(ctx, tableKey(table), leaseKey, &item)
+	if err != nil {
+		return Look{}, err
+	}
+	look := Look{Table: table, Held: item.Held, version: version, item: item}
+	if item.Held {
+		look.Lease = item.lease(table)
+	}
+	if item.LookedMS > 0 {
+		look.At = time.UnixMilli(item.LookedMS)
+	}
+	return look, nil
+}
+
+// ClaimLook implements Leases.
+func (s *itemStore) ClaimLook(ctx context.Context, last Look, at time.Time) error {
+	return s.changeItem(ctx, last.Table, last.version, last.item, func(i *leaseItem) { i.LookedMS = at.UnixMilli() })
 }
 
 // changeLease applies change to the lease that has the token, and tries again when somebody changed the item meanwhile.

@@ -46,8 +46,18 @@ func (s *itemStore) SaveHead(ctx context.Context, head Head) (Head, error) {
 
 // LoadShards implements Ledgers.
 func (s *itemStore) LoadShards(ctx context.Context, table maintenance.TableID) ([]Shard, error) {
+	head, err := s.LoadHead(ctx, table)
+	if err != nil {
+		return nil, err
+	}
+	if head.ShardCount == 0 {
+		if head.Version == 0 {
+			return nil, nil
+		}
+		return []Shard{{Generation: head.Generation, FoldedTo: head.SnapshotID, Partitions: head.Partitions}}, nil
+	}
 	var shards []Shard
-	err := s.query(ctx, Query{PK: tableKey(table), Prefix: shardPrefix}, func(item Item) error {
+	err = s.query(ctx, Query{PK: tableKey(table), Prefix: generationPrefix(head.Generation)}, func(item Item) error {
 		shard := Shard{}
 		if err := json.Unmarshal(item.Data, &shard); err != nil {
 			return err
@@ -59,13 +69,44 @@ func (s *itemStore) LoadShards(ctx context.Context, table maintenance.TableID) (
 	return shards, err
 }
 
+func generationPrefix(generation int) string { return fmt.Sprintf("%s%06d#", shardPrefix, generation) }
+
+func shardKey(generation, number int) string {
+	return fmt.Sprintf("%s%06d", generationPrefix(generation), number)
+}
+
+// LoadShard implements Ledgers.
+func (s *itemStore) LoadShard(ctx context.Context, table maintenance.TableID, generation, number int) (Shard, error) {
+	var shard Shard
+	version, err := s.load(ctx, tableKey(table), shardKey(generation, number), &shard)
+	shard.Generation, shard.Number, shard.Version = generation, number, version
+	return shard, err
+}
+
 // SaveShard implements Ledgers.
 func (s *itemStore) SaveShard(ctx context.Context, table maintenance.TableID, shard Shard) (Shard, error) {
-	if err := s.save(ctx, tableKey(table), fmt.Sprintf("%s%06d", shardPrefix, shard.Number), shard.Version, shard); err != nil {
+	if err := s.save(ctx, tableKey(table), shardKey(shard.Generation, shard.Number), shard.Version, shard); err != nil {
 		return Shard{}, err
 	}
 	shard.Version++
 	return shard, nil
+}
+
+// DropShards implements Ledgers. A shard that somebody changes meanwhile stays for the next call.
+func (s *itemStore) DropShards(ctx context.Context, table maintenance.TableID, keep int) error {
+	items, err := s.items.Query(ctx, Query{PK: tableKey(table), Prefix: shardPrefix})
+	if err != nil {
+		return fmt.Errorf("list shards of %s: %w", table, err)
+	}
+	for _, item := range items {
+		if strings.HasPrefix(item.SK, generationPrefix(keep)) {
+			continue
+		}
+		if err := s.items.Delete(ctx, item); err != nil && !errors.Is(err, ErrConditionFailed) {
+			return fmt.Errorf("drop shard %s of %s: %w", item.SK, table, err)
+		}
+	}
+	return nil
 }
 
 // DropTable implements Ledgers: shards first, the head after them, the name last.

@@ -8,6 +8,7 @@ package state
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"firn/internal/maintenance"
@@ -21,9 +22,14 @@ var (
 	ErrLeaseHeld = errors.New("lease is held")
 	// ErrLeaseLost says that the run's token is not the current one.
 	ErrLeaseLost = errors.New("lease is lost")
+	// ErrTooLarge says that an item is larger than a backend takes; nothing was written.
+	ErrTooLarge = errors.New("state item is too large")
 	// ErrTransient says that a repetition may succeed.
 	ErrTransient = errors.New("transient state error")
 )
+
+// MaxItemBytes bounds one item: DynamoDB refuses items over 400 KB, keys and names included.
+const MaxItemBytes = 390_000
 
 // LeaseTTL is how long a lease lasts: as long as the state machine may (TimeoutSeconds of its definition). Who finds that the execution ended or never
 // started takes it over earlier.
@@ -69,89 +75,21 @@ type Leases interface {
 	MarkPending(ctx context.Context, table maintenance.TableID) (bool, error)
 	// Current returns the table's lease; found is false when it is free.
 	Current(ctx context.Context, table maintenance.TableID) (lease Lease, found bool, err error)
+	// LastLook returns when the last look at the table began, and its lease. Look.At is zero when nobody has looked.
+	LastLook(ctx context.Context, table maintenance.TableID) (Look, error)
+	// ClaimLook notes that a look begins, unless lease or look changed since LastLook: ErrConditionFailed. Of racing looks one goes on.
+	ClaimLook(ctx context.Context, last Look, at time.Time) error
 }
 
-// PartitionCounters is what the ledger knows of one partition.
-type PartitionCounters struct {
-	SpecID    int    `json:"spec_id"`
-	Partition string `json:"partition"`
-	// DataFiles and DataBytes count live data files; SmallFiles and SmallBytes those under 75 % of the target size.
-	DataFiles int64 `json:"data_files"`
-	DataBytes int64 `json:"data_bytes"`
-	// DataRows sums their records, before deletes.
-	DataRows   int64 `json:"data_rows"`
-	SmallFiles int64 `json:"small_files"`
-	SmallBytes int64 `json:"small_bytes"`
-	// PositionDeleteFiles, EqualityDeleteFiles and DeletionVectors count live delete files; DeletedRows sums the position deletes' records.
-	PositionDeleteFiles int64 `json:"position_delete_files"`
-	EqualityDeleteFiles int64 `json:"equality_delete_files"`
-	DeletionVectors     int64 `json:"deletion_vectors"`
-	DeletedRows         int64 `json:"deleted_rows"`
-	// LastWriteMS is the time of the last snapshot that touched the partition, in milliseconds since the epoch.
-	LastWriteMS int64 `json:"last_write_ms"`
-}
+// Look is the last look at a table, and the table's lease at the same instant.
+type Look struct {
+	Table maintenance.TableID
+	At    time.Time
+	Lease Lease
+	Held  bool
 
-// JobState is what is known of a job's last run.
-type JobState struct {
-	// LastRunMS is when it ended, in milliseconds since the epoch.
-	LastRunMS int64 `json:"last_run_ms"`
-	// LastOutcome is how it ended.
-	LastOutcome maintenance.Outcome `json:"last_outcome"`
-}
-
-// Head is the ledger's head item of a table: it moves last, after all shards.
-type Head struct {
-	Table maintenance.TableID `json:"table"`
-	// TableUUID guards against a table that was dropped and made again.
-	TableUUID string `json:"table_uuid"`
-	// SnapshotID and SequenceNumber are the last snapshot folded in.
-	SnapshotID     int64 `json:"snapshot_id"`
-	SequenceNumber int64 `json:"sequence_number"`
-	// Commits counts other writers' commits since the last run.
-	Commits int64 `json:"commits"`
-	// Snapshots, Manifests and MetadataFiles are head's counts.
-	Snapshots      int64 `json:"snapshots"`
-	Manifests      int64 `json:"manifests"`
-	SmallManifests int64 `json:"small_manifests"`
-	MetadataFiles  int64 `json:"metadata_files"`
-	// Jobs holds what is known of each job's last run.
-	Jobs map[maintenance.Job]JobState `json:"jobs,omitempty"`
-	// FirstSeenMS is when the table was first looked at.
-	FirstSeenMS int64 `json:"first_seen_ms"`
-	// NeedsScan says that the counters cannot be trusted: the next run scans the table.
-	NeedsScan bool `json:"needs_scan,omitempty"`
-	// LookedAtMS bounds concurrent looks.
-	LookedAtMS int64 `json:"looked_at_ms"`
-	// Version is the item's version for conditional writes; 0 means that it does not exist.
-	Version int64 `json:"version"`
-}
-
-// Shard is a part of a table's partition counters.
-type Shard struct {
-	// Number is the shard, a hash of the partition.
-	Number int `json:"number"`
-	// FoldedTo is the snapshot that this shard has folded to: folding is conditional on it and idempotent.
-	FoldedTo int64 `json:"folded_to"`
-	// Partitions are the counters by PartitionCounters.SpecID and Partition.
-	Partitions []PartitionCounters `json:"partitions"`
-	// Version is the item's version for conditional writes; 0 means that it does not exist.
-	Version int64 `json:"version"`
-}
-
-// Ledgers stores heads and shards.
-type Ledgers interface {
-	// LoadHead returns the head item, the zero Head (Version 0) when there is none.
-	LoadHead(ctx context.Context, table maintenance.TableID) (Head, error)
-	// SaveHead writes head if the stored version is head.Version, and returns it with the next version. ErrConditionFailed.
-	SaveHead(ctx context.Context, head Head) (Head, error)
-	// LoadShards returns all shards of the table.
-	LoadShards(ctx context.Context, table maintenance.TableID) ([]Shard, error)
-	// SaveShard writes a shard if the stored version is shard.Version. ErrConditionFailed.
-	SaveShard(ctx context.Context, table maintenance.TableID, shard Shard) (Shard, error)
-	// DropTable forgets heads and shards of a table.
-	DropTable(ctx context.Context, table maintenance.TableID) error
-	// Tables returns the tables that have a head, from a cursor on (schedule walks them); next is "" at the end.
-	Tables(ctx context.Context, cursor string, limit int) (tables []maintenance.TableID, next string, err error)
+	version int64
+	item    leaseItem
 }
 
 // RunRecord is one run in the history.
@@ -171,9 +109,21 @@ type Decision struct {
 	// Due are the jobs found due, Reasons one line a job, due or not.
 	Due     []maintenance.Job `json:"due"`
 	Reasons []string          `json:"reasons"`
-	// Action is what was done: "start", "observe", "pending", "none", "skip".
+	// Action is what was done: "start", "observe", "pending" (another run has the table), "waiting" (the caps on runs are reached), "none", "skip".
 	Action string            `json:"action"`
 	RunID  maintenance.RunID `json:"run_id,omitempty"`
+	// Skip says why the table was not decided on at all: another maintainer, metadata that is refused.
+	Skip string `json:"skip,omitempty"`
+	// Inputs are the figures that the rules looked at, by name.
+	Inputs map[string]int64 `json:"inputs,omitempty"`
+	// Same counts evaluations since AtMS that ended alike; Inputs are the last one's, at LastMS. 0 and 0 for a single one.
+	Same   int64 `json:"same,omitempty"`
+	LastMS int64 `json:"last_ms,omitempty"`
+}
+
+// Alike reports whether two decisions say the same: action, skip, due jobs and snapshot-independent outcome.
+func (d Decision) Alike(o Decision) bool {
+	return d.Action == o.Action && d.Skip == o.Skip && d.RunID == o.RunID && slices.Equal(d.Due, o.Due)
 }
 
 // History keeps runs and decisions. Writing the same run or decision twice leaves one.
@@ -193,5 +143,7 @@ type Store interface {
 	Leases
 	Ledgers
 	History
+	Admissions
+	Cursors
 	Close() error
 }

@@ -75,3 +75,9 @@ type Server interface {
 	// ErrConflict when a requirement does not hold. Any error that wraps neither ErrConflict nor ErrRefused leaves the state unknown.
 	Update(ctx context.Context, id maintenance.TableID, requirements, updates []byte) (Pointer, error)
 }
+
+// Optimized is a catalog that may maintain tables itself.
+type Optimized interface {
+	// Optimizers names the catalog's own optimizers that are switched on for the table.
+	Optimizers(ctx context.Context, id maintenance.TableID) ([]string, error)
+}

@@ -46,6 +46,7 @@ var (
 	_ Catalog   = (*Glue)(nil)
 	_ Registrar = (*Glue)(nil)
 	_ Swapper   = (*Glue)(nil)
+	_ Optimized = (*Glue)(nil)
 )
 
 // OpenGlue makes the client; nothing is sent yet.
@@ -284,4 +285,34 @@ func (c *Glue) Register(ctx context.Context, id maintenance.TableID, metadataLoc
 		return fmt.Errorf("register %s: %w", id, glueWriteError(err))
 	}
 	return nil
+}
+
+// Optimizers asks Glue for the table's three optimizers with GetTableOptimizer. One that the table does not have is EntityNotFoundException.
+func (c *Glue) Optimizers(ctx context.Context, id maintenance.TableID) ([]string, error) {
+	levels := id.Namespace.Levels()
+	if len(levels) != 1 {
+		return nil, nil
+	}
+	account := c.catalogID
+	if account == nil {
+		t, err := c.table(ctx, id) // the API wants the account's ID, which a table names
+		if err != nil {
+			return nil, err
+		}
+		account = t.CatalogId
+	}
+	var on []string
+	for _, kind := range []types.TableOptimizerType{types.TableOptimizerTypeCompaction, types.TableOptimizerTypeRetention, types.TableOptimizerTypeOrphanFileDeletion} {
+		out, err := c.client.GetTableOptimizer(ctx, &glue.GetTableOptimizerInput{CatalogId: account, DatabaseName: &levels[0], TableName: &id.Name, Type: kind})
+		if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorCode() == "EntityNotFoundException" {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("get %s optimizer of %s: %w", kind, id, glueReadError(err))
+		}
+		if o := out.TableOptimizer; o != nil && o.Configuration != nil && aws.ToBool(o.Configuration.Enabled) {
+			on = append(on, string(kind))
+		}
+	}
+	return on, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,9 +31,13 @@ func Run(t *testing.T, open func(t *testing.T) state.Store) {
 		"lease_token_grows":                leaseTokens,
 		"lease_lost_after_takeover":        leaseTakeover,
 		"lease_pending_survives_renew":     leasePending,
+		"looks":                            looks,
 		"head_condition":                   headCondition,
 		"head_names_table":                 headTables,
 		"shards":                           shards,
+		"item_size":                        tooLarge,
+		"admission":                        admission,
+		"cursors":                          cursors,
 		"history_newest_first_and_once":    history,
 		"drop_forgets_counters_not_tokens": drop,
 	}
@@ -132,6 +137,49 @@ func leasePending(t *testing.T, s state.Store) {
 	}
 }
 
+func looks(t *testing.T, s state.Store) {
+	ctx := context.Background()
+	first := must[state.Look](t)(s.LastLook(ctx, table("t")))
+	if !first.At.IsZero() || first.Held {
+		t.Errorf("look at a table that nobody looked at: %+v", first)
+	}
+	var won atomic.Int32
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			switch err := s.ClaimLook(ctx, first, start); {
+			case err == nil:
+				won.Add(1)
+			case !errors.Is(err, state.ErrConditionFailed):
+				t.Errorf("claim: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	if won.Load() != 1 {
+		t.Errorf("%d of 16 racing looks go on", won.Load())
+	}
+	lease := must[state.Lease](t)(s.Acquire(ctx, table("t"), start, time.Minute, fill))
+	held := must[state.Look](t)(s.LastLook(ctx, table("t")))
+	if !held.At.Equal(start) || !held.Held || held.Lease.RunID != lease.RunID {
+		t.Errorf("look %+v, want the claim and the lease", held)
+	}
+	must[bool](t)(s.Release(ctx, table("t"), lease.Token))
+	if err := s.ClaimLook(ctx, held, start.Add(time.Second)); !errors.Is(err, state.ErrConditionFailed) {
+		t.Errorf("claim over a lease that was freed meanwhile: %v", err)
+	}
+	free := must[state.Look](t)(s.LastLook(ctx, table("t")))
+	if !free.At.Equal(start) || free.Held {
+		t.Errorf("look %+v after release", free)
+	}
+	if err := s.ClaimLook(ctx, free, start.Add(time.Second)); err != nil {
+		t.Error(err)
+	}
+	if next := must[state.Lease](t)(s.Acquire(ctx, table("t"), start, time.Minute, fill)); next.Token != lease.Token+1 {
+		t.Errorf("token %d after looks, want %d", next.Token, lease.Token+1)
+	}
+}
+
 func headCondition(t *testing.T, s state.Store) {
 	ctx := context.Background()
 	empty := must[state.Head](t)(s.LoadHead(ctx, table("t")))
@@ -177,16 +225,101 @@ func headTables(t *testing.T, s state.Store) {
 
 func shards(t *testing.T, s state.Store) {
 	ctx := context.Background()
-	first := state.Shard{Number: 3, FoldedTo: 9, Partitions: []state.PartitionCounters{{SpecID: 1, Partition: "day=1", SmallFiles: 4}}}
+	partitions := state.Counters{{SpecID: 1, Partition: "day=1", SmallFiles: 4, UnclusteredBytes: 1 << 60}, {Partition: "", LastWriteMS: 5}, {}}
+	first := state.Shard{Generation: 2, Number: 3, FoldedTo: 9, Partitions: partitions}
 	saved := must[state.Shard](t)(s.SaveShard(ctx, table("t"), first))
-	must[state.Shard](t)(s.SaveShard(ctx, table("t"), state.Shard{Number: 12}))
-	must[state.Shard](t)(s.SaveShard(ctx, table("t_2"), state.Shard{Number: 1}))
+	must[state.Shard](t)(s.SaveShard(ctx, table("t"), state.Shard{Generation: 2, Number: 12}))
+	must[state.Shard](t)(s.SaveShard(ctx, table("t"), state.Shard{Generation: 1, Number: 3}))
+	must[state.Shard](t)(s.SaveShard(ctx, table("t_2"), state.Shard{Generation: 2, Number: 1}))
 	if _, err := s.SaveShard(ctx, table("t"), first); !errors.Is(err, state.ErrConditionFailed) {
 		t.Errorf("stale shard: %v", err)
+	}
+	if got := must[state.Shard](t)(s.LoadShard(ctx, table("t"), 2, 3)); !cmp.Equal(got, saved) {
+		t.Errorf("shard %s", cmp.Diff(saved, got))
+	}
+	if got := must[state.Shard](t)(s.LoadShard(ctx, table("t"), 2, 4)); got.Version != 0 || got.Number != 4 {
+		t.Errorf("shard that does not exist: %+v", got)
+	}
+	if got := must[[]state.Shard](t)(s.LoadShards(ctx, table("t"))); len(got) != 0 {
+		t.Errorf("shards before the head moved: %+v", got)
+	}
+	head := must[state.Head](t)(s.SaveHead(ctx, state.Head{Table: table("t"), Generation: 2, ShardCount: 16, Digests: state.Digests{state.DigestOf(saved)}}))
+	if got := must[state.Head](t)(s.LoadHead(ctx, table("t"))); !cmp.Equal(got, head) {
+		t.Errorf("head %s", cmp.Diff(head, got))
 	}
 	got := must[[]state.Shard](t)(s.LoadShards(ctx, table("t")))
 	if len(got) != 2 || !cmp.Equal(got[0], saved) {
 		t.Errorf("shards %+v", got)
+	}
+	if err := s.DropShards(ctx, table("t"), 2); err != nil {
+		t.Fatal(err)
+	}
+	if old := must[state.Shard](t)(s.LoadShard(ctx, table("t"), 1, 3)); old.Version != 0 {
+		t.Errorf("a shard of an old generation is left: %+v", old)
+	}
+	if got := must[[]state.Shard](t)(s.LoadShards(ctx, table("t"))); len(got) != 2 {
+		t.Errorf("shards after old ones were dropped: %+v", got)
+	}
+	must[state.Head](t)(s.SaveHead(ctx, state.Head{Table: table("inline"), SnapshotID: 9, Partitions: partitions}))
+	if got := must[[]state.Shard](t)(s.LoadShards(ctx, table("inline"))); len(got) != 1 || !cmp.Equal(got[0].Partitions, partitions) {
+		t.Errorf("counters in the head: %+v", got)
+	}
+}
+
+func tooLarge(t *testing.T, s state.Store) {
+	huge := state.Shard{Partitions: state.Counters{{Partition: strings.Repeat("x", state.MaxItemBytes)}}}
+	if _, err := s.SaveShard(context.Background(), table("t"), huge); !errors.Is(err, state.ErrTooLarge) {
+		t.Errorf("an item over the limit: %v", err)
+	}
+}
+
+func admission(t *testing.T, s state.Store) {
+	ctx := context.Background()
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if err := s.ChangeAdmission(ctx, func(a *state.Admission) bool {
+				a.Running = append(a.Running, state.Running{Table: table(fmt.Sprint(i))})
+				return true
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := s.ChangeAdmission(ctx, func(a *state.Admission) bool {
+		if len(a.Running) != 8 {
+			t.Errorf("running %+v: want all eight", a.Running)
+		}
+		a.Running = nil
+		return false
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := s.ChangeAdmission(ctx, func(a *state.Admission) bool {
+		if len(a.Running) != 8 {
+			t.Errorf("running %+v: a change that answered false was stored", a.Running)
+		}
+		a.Waiting = make([]state.Waiting, 10_000)
+		return true
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func cursors(t *testing.T, s state.Store) {
+	ctx := context.Background()
+	for _, want := range []string{"", "a", "b", ""} {
+		if want != "" {
+			if err := s.SaveCursor(ctx, "walk", want); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := s.SaveCursor(ctx, "other", "x"); err != nil {
+			t.Fatal(err)
+		}
+		if got := must[string](t)(s.LoadCursor(ctx, "walk")); want != "" && got != want {
+			t.Errorf("cursor %q, want %q", got, want)
+		}
 	}
 }
 

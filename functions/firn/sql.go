@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"firn/internal/commit"
-	"firn/internal/commit/properties"
+	"firn/internal/commit/alter"
 	"firn/internal/edge"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
@@ -58,9 +58,27 @@ func (c *sqlCommand) statement(a *app, s sparksql.Statement) error {
 		for _, p := range s.Properties {
 			set[p.Key] = p.Value
 		}
-		return c.alter(a, s.Table, properties.Change{Set: set})
+		if err := policy.CheckProperties(set); err != nil {
+			return &usageError{err}
+		}
+		return c.alter(a, s.Table, alter.Properties{Set: set})
 	case *sparksql.UnsetProperties:
-		return c.alter(a, s.Table, properties.Change{Unset: s.Keys, IfExists: s.IfExists})
+		return c.alter(a, s.Table, alter.Properties{Unset: s.Keys, IfExists: s.IfExists})
+	case *sparksql.SetWriteOrder:
+		return c.alter(a, s.Table, alter.WriteOrder{Order: s.Order, Distribution: s.Distribution})
+	case *sparksql.SetIdentifierFields:
+		fields := alter.IdentifierFields{Drop: s.Drop}
+		for _, f := range s.Fields {
+			fields.Names = append(fields.Names, f.String())
+		}
+		return c.alter(a, s.Table, fields)
+	case *sparksql.SetRef:
+		return c.alter(a, s.Table, alter.Ref{
+			Name: s.Name, Tag: s.Tag, Create: s.Create, Replace: s.Replace, IfNotExists: s.IfNotExists, SnapshotID: s.SnapshotID,
+			MaxRefAgeMS: s.MaxRefAgeMS, MaxSnapshotAgeMS: s.MaxSnapshotAgeMS, MinSnapshotsToKeep: s.MinSnapshotsToKeep,
+		})
+	case *sparksql.DropRef:
+		return c.alter(a, s.Table, alter.DropRef{Name: s.Name, Tag: s.Tag, IfExists: s.IfExists})
 	}
 	return &usageError{fmt.Errorf("run statement %q: unknown kind", s.Source())}
 }
@@ -97,11 +115,8 @@ func (a *app) sqlTable(catalog string, parts []string) (maintenance.TableID, err
 	return id, a.ask(id)
 }
 
-// alter changes table properties in a commit of its own.
-func (c *sqlCommand) alter(a *app, parts []string, change properties.Change) error {
-	if err := policy.CheckProperties(change.Set); err != nil {
-		return &usageError{err}
-	}
+// alter changes a table in a commit of its own.
+func (c *sqlCommand) alter(a *app, parts []string, change alter.Change) error {
 	id, err := a.alterTable(parts)
 	if err != nil {
 		return err
@@ -114,7 +129,7 @@ func (c *sqlCommand) alter(a *app, parts []string, change properties.Change) err
 	if err != nil {
 		return err
 	}
-	if err := properties.Commit(a.ctx, port, id, change); err != nil {
+	if err := alter.Commit(a.ctx, port, id, change); err != nil {
 		return err
 	}
 	if c.JSON {

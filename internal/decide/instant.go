@@ -14,7 +14,8 @@ import (
 // and so is every count of days somebody meant.
 const earliestEpochMillis = 100_000_000_000
 
-// ParseInstant reads a time argument: a timestamp as Spark casts one (UTC without zone), a date, milliseconds since the epoch, "now", or "now-7d".
+// ParseInstant reads a time argument: a timestamp as Spark casts one (UTC without zone), a date, milliseconds since the epoch, "now" or "now-7d",
+// and "today" or "today-7d", which count from midnight in UTC.
 // Numbers that cannot be milliseconds are refused, since the mistake would delete everything or nothing.
 func ParseInstant(text string, now time.Time) (time.Time, error) {
 	s := strings.TrimSpace(text)
@@ -25,6 +26,9 @@ func ParseInstant(text string, now time.Time) (time.Time, error) {
 		return time.UnixMilli(n).UTC(), nil
 	}
 	rest, relative := strings.CutPrefix(strings.ToLower(s), "now")
+	if day, found := strings.CutPrefix(rest, "today"); found {
+		rest, relative, now = day, true, now.UTC().Truncate(24*time.Hour)
+	}
 	if relative {
 		if rest = strings.TrimSpace(rest); rest == "" {
 			return now, nil

@@ -265,6 +265,7 @@ func TestA14Instants(t *testing.T) {
 		"now":                 now,
 		"NOW - 7d":            now.AddDate(0, 0, -7),
 		"now-36h":             now.Add(-36 * time.Hour),
+		"today-7d":            now.Truncate(24*time.Hour).AddDate(0, 0, -7),
 		"2030-01-01":          time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC),
 	} {
 		if got, err := decide.ParseInstant(text, now); err != nil || !got.Equal(want) {

@@ -216,6 +216,11 @@ func (p *parser) compare(op Op, left, right operand) (operand, error) {
 			op = f
 		}
 	}
+	if left.value != nil && right.value != nil {
+		if v, ok := constant(op, *left.value, *right.value); ok {
+			return operand{value: &v, pos: left.pos}, nil
+		}
+	}
 	if left.column == nil || right.value == nil {
 		what := "a comparison of two columns"
 		if left.predicate != nil || right.predicate != nil {

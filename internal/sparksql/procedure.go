@@ -79,7 +79,9 @@ func (c *Call) Bind() (Bound, error) {
 		for _, j := range maintenance.Jobs() {
 			names = append(names, string(j))
 		}
-		return Bound{}, c.errorAt(c.pos, "procedure %s is not one of Firn's%s", c.Procedure, maintenance.Suggestion(c.Procedure, names))
+		fault := errorAt(c.text, c.pos, "procedure %s is not one of Firn's%s", c.Procedure, maintenance.Suggestion(c.Procedure, names))
+		fault.Hint = instead(c.Procedure)
+		return Bound{}, fault
 	}
 	b := Bound{Request: maintenance.JobRequest{Job: job, Args: map[string]string{}}}
 	given, err := c.assign(procedures()[job])

@@ -53,8 +53,26 @@ func describe(s sparksql.Statement) string {
 		return fmt.Sprintf("set %q %q", s.Table, s.Properties)
 	case *sparksql.UnsetProperties:
 		return fmt.Sprintf("unset %q %q if exists %v", s.Table, s.Keys, s.IfExists)
+	case *sparksql.SetWriteOrder:
+		return fmt.Sprintf("write %q order %q distribution %q", s.Table, s.Order, s.Distribution)
+	case *sparksql.SetIdentifierFields:
+		return fmt.Sprintf("identifier fields %q %v drop %v", s.Table, s.Fields, s.Drop)
+	case *sparksql.SetRef:
+		text := fmt.Sprintf("set ref %q %q tag %v create %v replace %v if not exists %v", s.Table, s.Name, s.Tag, s.Create, s.Replace, s.IfNotExists)
+		return text + number(" snapshot", s.SnapshotID) + number(" max-ref-age-ms", s.MaxRefAgeMS) + number(" max-snapshot-age-ms", s.MaxSnapshotAgeMS) +
+			number(" min-snapshots-to-keep", s.MinSnapshotsToKeep)
+	case *sparksql.DropRef:
+		return fmt.Sprintf("drop ref %q %q tag %v if exists %v", s.Table, s.Name, s.Tag, s.IfExists)
 	}
 	return fmt.Sprintf("%T", s)
+}
+
+// number prints what is given.
+func number(name string, n *int64) string {
+	if n == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %d", name, *n)
 }
 
 // TestPredicates runs testdata/predicates: one condition a line, its normal form or its error.
@@ -158,6 +176,8 @@ func TestTimestamps(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"CALL c.system.expire_snapshots(table => 'a.b', older_than => TIMESTAMP '2024-01-01 00:00:00', snapshot_ids => array(1L, -2))",
+		"ALTER TABLE t WRITE DISTRIBUTED BY PARTITION LOCALLY ORDERED BY bucket(4, a) DESC, b", "ALTER TABLE t CREATE OR REPLACE TAG `a-b` AS OF VERSION 3 RETAIN 2 HOURS",
+		"alter table t drop identifier fields a.b, c", "OPTIMIZE t WHERE a = 'x'", "call c.system.expire_snapshots('a.b', date_sub(current_date(), 3))",
 		"explain call system.rewrite_data_files('a.b', 'binpack', null, map('x', 1.5e3BD)) ; -- end",
 		"ALTER TABLE `a b`.t SET TBLPROPERTIES ('k' = 'v''s', k2 = 10)", "alter table t unset tblproperties if exists (a.b-c)",
 		"/* a /* b */ c */ call system.x(date'2024-01-01', \"q\"\"q\", r'\\n', '\\u0041')", "SELECT * FROM db.t.files",

@@ -1,17 +1,15 @@
 // Package sparksql reads the statements that people paste from Spark with Iceberg's extensions: CALL catalog.system.procedure(...), EXPLAIN CALL
-// (a dry run), ALTER TABLE ... SET and UNSET TBLPROPERTIES, and predicates of a where argument. It is a small parser of its own: it knows no
-// other SQL, and a statement outside its grammar is refused with the position and, where there is one, the command that does it. It executes
-// nothing.
+// (a dry run), ALTER TABLE for properties, write order, identifier fields, branches and tags, and predicates of a where argument. It is a small
+// parser of its own: it knows no other SQL, and a statement outside its grammar is refused with the position and, where there is one, the command
+// that does it. It executes nothing.
 package sparksql
 
 import (
 	"slices"
 	"strings"
-
-	"firn/internal/maintenance"
 )
 
-// Statement is one of *Call, *SetProperties, *UnsetProperties.
+// Statement is one of *Call, *SetProperties, *UnsetProperties, *SetWriteOrder, *SetIdentifierFields, *SetRef, *DropRef.
 type Statement interface {
 	// Source is the statement's own text, without the closing semicolon.
 	Source() string
@@ -162,12 +160,8 @@ func (p *parser) statement() (Statement, error) {
 		return p.call(t, true)
 	case t.is("alter"):
 		return p.alter(t)
-	case t.is("select") || t.is("with") || t.is("show") || t.is("describe") || t.is("desc"):
-		return nil, p.refuseQuery(t)
 	}
-	words := []string{"CALL", "EXPLAIN", "ALTER"}
-	return nil, p.hint(t, strings.TrimPrefix(maintenance.Suggestion(t.text, words), "; "),
-		"%s starts no statement that is understood here: want CALL, EXPLAIN CALL or ALTER TABLE ... TBLPROPERTIES", t.describe())
+	return nil, p.refuse(t)
 }
 
 func (p *parser) call(start token, dryRun bool) (Statement, error) {
@@ -245,35 +239,61 @@ func (p *parser) alter(start token) (Statement, error) {
 	}
 	t := p.peek()
 	switch {
+	case t.is("create") || t.is("replace"):
+		return p.alterSetRef(start, table)
+	case p.accept("write"):
+		return p.alterWrite(start, table)
+	case p.accept("drop"):
+		return p.alterDrop(start, table)
 	case p.accept("set"):
-		if err := p.expectAll("tblproperties", "("); err != nil {
-			return nil, err
-		}
-		s := &SetProperties{Table: table}
-		if s.Properties, err = p.properties(); err != nil {
-			return nil, err
-		}
-		s.source = p.sourceSince(start)
-		return s, nil
+		return p.alterSet(start, table)
 	case p.accept("unset"):
-		if err := p.expect("tblproperties"); err != nil {
-			return nil, err
-		}
-		s := &UnsetProperties{Table: table}
-		if p.accept("if") {
-			s.IfExists = true
-			if err := p.expect("exists"); err != nil {
-				return nil, err
-			}
-		}
-		if s.Keys, err = p.propertyKeys(); err != nil {
-			return nil, err
-		}
-		s.source = p.sourceSince(start)
-		return s, nil
+		return p.alterUnset(start, table)
+	case p.accept("execute"):
+		return nil, p.refuseExecute(start, table)
 	}
-	return nil, p.hint(t, "other changes of a table belong to the engine that writes it",
-		"ALTER TABLE ... %s is not understood here: want SET or UNSET TBLPROPERTIES", strings.ToUpper(t.text))
+	return nil, p.hint(t, elsewhere,
+		"ALTER TABLE ... %s is not understood here: want SET or UNSET TBLPROPERTIES, WRITE ..., IDENTIFIER FIELDS, BRANCH or TAG", strings.ToUpper(t.text))
+}
+
+// elsewhere is the hint for changes that are no maintenance.
+const elsewhere = "other changes of a table belong to the engine that writes it"
+
+// alterSet reads what follows SET.
+func (p *parser) alterSet(start token, table []string) (Statement, error) {
+	if p.accept("identifier") {
+		return p.alterIdentifiers(start, table, false)
+	}
+	if err := p.expectAll("tblproperties", "("); err != nil {
+		return nil, err
+	}
+	s := &SetProperties{Table: table}
+	var err error
+	if s.Properties, err = p.properties(); err != nil {
+		return nil, err
+	}
+	s.source = p.sourceSince(start)
+	return s, nil
+}
+
+// alterUnset reads what follows UNSET.
+func (p *parser) alterUnset(start token, table []string) (Statement, error) {
+	if err := p.expect("tblproperties"); err != nil {
+		return nil, err
+	}
+	s := &UnsetProperties{Table: table}
+	if p.accept("if") {
+		s.IfExists = true
+		if err := p.expect("exists"); err != nil {
+			return nil, err
+		}
+	}
+	var err error
+	if s.Keys, err = p.propertyKeys(); err != nil {
+		return nil, err
+	}
+	s.source = p.sourceSince(start)
+	return s, nil
 }
 
 // properties reads key = value pairs up to ")"; the equal sign may be left out.
@@ -341,32 +361,4 @@ func (p *parser) propertyKey() (string, error) {
 		return "", p.errorf(first, "want the key of a property instead of %s", first.describe())
 	}
 	return strings.ReplaceAll(p.text[first.pos:end], "`", ""), nil
-}
-
-// views are the metadata tables that inspect shows.
-func views() []string {
-	return []string{"snapshots", "history", "refs", "files", "partitions", "manifests", "metadata_log"}
-}
-
-// refuseQuery names the command that shows what a query on a metadata table would.
-func (p *parser) refuseQuery(start token) error {
-	for p.peek().kind != tokenEnd && !p.peek().is(";") {
-		if !p.accept("from") {
-			p.next()
-			continue
-		}
-		name, err := p.identifier()
-		if err != nil {
-			break
-		}
-		view := strings.TrimSuffix(strings.ToLower(name[len(name)-1]), "_entries")
-		if data := strings.HasSuffix(view, "_files"); data {
-			view = "files"
-		}
-		if len(name) > 1 && slices.Contains(views(), view) {
-			table := strings.Join(name[:len(name)-1], ".")
-			return p.hint(start, "firn inspect --table "+table+" --view "+view+" shows it", "queries are not executed here")
-		}
-	}
-	return p.hint(start, "firn inspect --table NS.T [--view files] shows a table's state", "queries are not executed here")
 }

@@ -22,7 +22,8 @@ const (
 	KindDate
 	KindTimestamp
 	KindBinary
-	// KindNow is the current time less an interval; Text is "now" or "now-" and a duration such as "168h".
+	// KindNow is the current time, or midnight of the current day in UTC, less an interval; Text is "now" or "today", and "-" and an age such as
+	// "168h" behind it.
 	KindNow
 	KindMap
 	KindArray
@@ -103,7 +104,7 @@ func (p *parser) value() (Value, error) {
 		return p.mapValue()
 	case (t.is("array") && p.peekAt(1).is("(")):
 		return p.arrayValue()
-	case t.is("now") || t.is("current_timestamp") || t.is("current_date"):
+	case t.is("now") || t.is("current_timestamp") || t.is("current_date") || t.is("date_sub") && p.peekAt(1).is("("):
 		return p.nowValue()
 	case t.is("cast") && p.peekAt(1).is("("):
 		return p.castValue()
@@ -216,53 +217,21 @@ func (p *parser) list() ([]Value, error) {
 	}
 }
 
-// nowValue reads now(), current_timestamp[()] or current_date[()], and "- INTERVAL 7 DAYS" behind it.
-func (p *parser) nowValue() (Value, error) {
-	t := p.next()
-	if p.accept("(") {
-		if err := p.expect(")"); err != nil {
-			return Value{}, err
-		}
-	}
-	v := Value{Kind: KindNow, Text: "now", Pos: t.pos}
-	if !p.peek().is("-") {
-		return v, nil
-	}
-	p.next()
-	if err := p.expect("interval"); err != nil {
-		return Value{}, err
-	}
-	count := p.next()
-	if count.kind != tokenNumber && count.kind != tokenString {
-		return Value{}, p.errorf(count, "%s is no number of units", count.describe())
-	}
-	n, err := strconv.ParseInt(count.text, 10, 32)
-	if err != nil || n < 0 {
-		return Value{}, p.errorf(count, "%q is no number of units", count.text)
-	}
-	unit := p.next()
-	hours := map[string]int64{"HOUR": 1, "DAY": 24, "WEEK": 7 * 24}[strings.TrimSuffix(strings.ToUpper(unit.text), "S")]
-	if unit.kind != tokenWord || hours == 0 {
-		return Value{}, p.errorf(unit, "%s is none of HOURS, DAYS, WEEKS", unit.describe())
-	}
-	v.Text += "-" + strconv.FormatInt(n*hours, 10) + "h"
-	return v, nil
-}
-
 // typeKinds maps type names before a string (TIMESTAMP '...') and in a cast.
 func typeKind(name string) (Kind, bool) {
 	kind, ok := map[string]Kind{
-		"TIMESTAMP": KindTimestamp, "TIMESTAMP_NTZ": KindTimestamp, "TIMESTAMP_LTZ": KindTimestamp, "DATE": KindDate, "X": KindBinary,
+		"TIMESTAMP": KindTimestamp, "TIMESTAMP_NTZ": KindTimestamp, "TIMESTAMP_LTZ": KindTimestamp, "TO_TIMESTAMP": KindTimestamp,
+		"DATE": KindDate, "TO_DATE": KindDate, "X": KindBinary,
 	}[strings.ToUpper(name)]
 	return kind, ok
 }
 
-// typedValue reads TIMESTAMP '...', DATE'...', X'..', and timestamp('...'), date('...').
+// typedValue reads TIMESTAMP '...', DATE'...', X'..', and timestamp('...'), to_timestamp('...'), date('...'), to_date('...').
 func (p *parser) typedValue() (Value, error) {
 	t := p.peek()
 	kind, ok := typeKind(t.text)
 	call := p.peekAt(1).is("(") && p.peekAt(2).kind == tokenString && kind != KindBinary
-	if !ok || !call && p.peekAt(1).kind != tokenString {
+	if !ok || !call && (p.peekAt(1).kind != tokenString || strings.HasPrefix(strings.ToUpper(t.text), "TO_")) {
 		return Value{}, p.errorf(t, "%s is no literal", t.describe())
 	}
 	p.next()

@@ -56,7 +56,7 @@ const epoch = 1_000_000_000_000
 func apply(raw []byte, parsed table.Metadata, change Change, location string, now time.Time) ([]byte, error) {
 	stamped, shift := true, int64(0)
 	for _, u := range change.Updates {
-		if a := u.Action(); a == table.UpdateAddSnapshot || a == table.UpdateSetSnapshotRef {
+		if u.Action() == table.UpdateAddSnapshot || movesMain(u) {
 			stamped = false
 		}
 	}
@@ -83,6 +83,18 @@ func apply(raw []byte, parsed table.Metadata, change Change, location string, no
 		return shiftLogs(after, shift, max(updated, now.UnixMilli()))
 	}
 	return shiftLogs(after, 0, max(updated, built.LastUpdatedMillis()))
+}
+
+// movesMain reports whether an update sets branch main, which writes an entry of the snapshot log with a time of its own.
+func movesMain(u table.Update) bool {
+	if u.Action() != table.UpdateSetSnapshotRef {
+		return false
+	}
+	var ref struct {
+		Name string `json:"ref-name"`
+	}
+	data, err := json.Marshal(u) // the library's type is not exported
+	return err != nil || json.Unmarshal(data, &ref) != nil || ref.Name == table.MainBranch
 }
 
 // shiftLogs adds by to the times of both logs and sets last-updated-ms.

@@ -18,7 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"firn/internal/commit"
-	"firn/internal/commit/properties"
+	"firn/internal/commit/alter"
 	"firn/internal/event"
 	"firn/internal/lake/committer"
 	"firn/internal/maintenance"
@@ -226,8 +226,8 @@ func (s *story) heal(ctx context.Context) error {
 		return err
 	}
 	s.say("ALTER TABLE %s SET TBLPROPERTIES ('firn.mode' = 'maintain')", s.id)
-	change := properties.Change{Set: map[string]string{"firn.mode": "maintain"}}
-	if err := properties.Commit(ctx, commit.Port{Committer: c, Store: s.place.lake.Store}, s.id, change); err != nil {
+	change := alter.Properties{Set: map[string]string{"firn.mode": "maintain"}}
+	if err := alter.Commit(ctx, commit.Port{Committer: c, Store: s.place.lake.Store}, s.id, change); err != nil {
 		return err
 	}
 	if s.writer.table, err = c.Head(ctx, s.id); err != nil {

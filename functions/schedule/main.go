@@ -16,6 +16,9 @@ import (
 // every is how long a table may go without a look: an hour, so that triggers that count days are at most that late.
 const every = time.Hour
 
+// spread is the time over which the notices of a walk arrive: the longest delay of SQS is 15 minutes.
+const spread = 10 * time.Minute
+
 func main() {
 	edge.Serve(func(ctx context.Context, p edge.Process) (lambda.Handler, error) {
 		state, err := p.State(ctx)
@@ -28,7 +31,7 @@ func main() {
 		}
 		fn := schedule.New(schedule.Deps{
 			Catalog:  p.Reader,
-			Catalogs: p.CatalogNames(), State: state, Authority: p.Authority(), Queue: queue, Every: every, Now: p.Now, Log: p.Log,
+			Catalogs: p.CatalogNames(), State: state, Authority: p.Authority(), Queue: queue, Every: every, Later: queue.SendLater, Spread: spread, Now: p.Now, Log: p.Log,
 		})
 		return lambda.NewHandler(fn.Handle), nil
 	})

@@ -85,7 +85,7 @@ func New(deps Deps) *Function {
 func (f *Function) Handle(ctx context.Context, batch events.SQSEvent) (events.SQSEventResponse, error) {
 	tables, failed := f.group(ctx, batch)
 	for _, t := range tables {
-		if err := f.look(ctx, t.id, t.sentAt); err != nil {
+		if err := f.look(ctx, t); err != nil {
 			f.deps.Log.ErrorContext(ctx, "look at table", "table", t.id.String(), "error", err)
 			failed = append(failed, t.messages...)
 		}
@@ -105,7 +105,7 @@ func (f *Function) Handle(ctx context.Context, batch events.SQSEvent) (events.SQ
 type named struct {
 	id       maintenance.TableID
 	messages []string
-	// sentAt is when the newest of the messages was sent.
+	// sentAt is when the newest of the messages was sent: a look that began then or later has seen what they are about.
 	sentAt time.Time
 }
 
@@ -142,7 +142,11 @@ func (f *Function) group(ctx context.Context, batch events.SQSEvent) (tables []*
 				byID[id], tables = t, append(tables, t)
 			}
 			t.messages = append(t.messages, message.MessageId)
-			if sent := f.sentAt(message); sent.After(t.sentAt) {
+			sent := f.sentAt(message)
+			if notice.Location != "" {
+				sent = sent.Add(objectMargin)
+			}
+			if sent.After(t.sentAt) {
 				t.sentAt = sent
 			}
 		}
@@ -169,43 +173,49 @@ func attributes(message events.SQSMessage) map[string]string {
 	return out
 }
 
-// DefaultLookInterval bounds looks at one table. With the default batch window of 20 s a commit is looked at within a minute, and a burst of a minute costs two
-// looks: one when the first window ends, one 40 s later, when the last does.
-const DefaultLookInterval = 40 * time.Second
+// DefaultLookInterval bounds looks at one table. With a batch window of 20 s a commit is looked at within 55 s (a notice that was put off waits for a window
+// again), and a burst of a minute costs two looks: one when the first window ends, one when the last does.
+const DefaultLookInterval = 35 * time.Second
 
-// coverMargin is by how much a look must have begun after a message was sent to have seen what the message is about: clocks differ, and an object's event
-// may come before the commit that it belongs to.
-const coverMargin = 2 * time.Second
+// objectMargin is by how much a look must have begun after the event of an object was sent to have seen its commit: writers put a metadata file first and
+// move the pointer then. Other events come after their commits.
+const objectMargin = 2 * time.Second
+
+// maxClaims bounds how often a look that meets others tries again.
+const maxClaims = 10
 
 // look reads the table's state and acts on it. Of looks at the same time one goes on.
-func (f *Function) look(ctx context.Context, id maintenance.TableID, sentAt time.Time) error {
-	began := f.deps.Now()
-	last, err := f.deps.State.LastLook(ctx, id)
-	if err != nil {
+func (f *Function) look(ctx context.Context, t *named) error {
+	for range maxClaims {
+		began := f.deps.Now()
+		last, err := f.deps.State.LastLook(ctx, t.id)
+		if err != nil {
+			return err
+		}
+		if held, err := f.held(ctx, last); err != nil || held {
+			return err
+		}
+		if f.deps.LookInterval > 0 {
+			if !last.At.IsZero() && !last.At.Before(t.sentAt) {
+				return nil // somebody has begun to look since
+			}
+			if wait := f.deps.LookInterval - began.Sub(last.At); wait > 0 {
+				return f.later(ctx, t.id, wait)
+			}
+		}
+		switch err := f.deps.State.ClaimLook(ctx, last, began); {
+		case errors.Is(err, state.ErrConditionFailed):
+			continue
+		case err != nil:
+			return err
+		}
+		err = f.lookAt(ctx, t.id, began)
+		if why := refused(err); why != "" {
+			return f.skip(ctx, t.id, why)
+		}
 		return err
 	}
-	if held, err := f.held(ctx, last); err != nil || held {
-		return err
-	}
-	if f.deps.LookInterval > 0 {
-		if last.At.Sub(sentAt) >= coverMargin {
-			return nil // somebody has looked since
-		}
-		if wait := f.deps.LookInterval - began.Sub(last.At); wait > 0 {
-			return f.later(ctx, id, wait)
-		}
-	}
-	if err := f.deps.State.ClaimLook(ctx, last, began); err != nil {
-		if errors.Is(err, state.ErrConditionFailed) && f.deps.LookInterval > 0 {
-			return f.later(ctx, id, f.deps.LookInterval)
-		}
-		return err
-	}
-	err = f.lookAt(ctx, id, began)
-	if why := refused(err); why != "" {
-		return f.skip(ctx, id, why)
-	}
-	return err
+	return fmt.Errorf("look at %s beside others: %w", t.id, state.ErrConditionFailed)
 }
 
 // later puts the table back on the queue. Whoever looks first covers all notices that were sent before.

@@ -3,11 +3,14 @@ package schedule_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"firn/internal/authority"
 	"firn/internal/event"
 	"firn/internal/icebergtest"
 	"firn/internal/lake/catalogs"
@@ -122,5 +125,114 @@ func TestQueueDown(t *testing.T) {
 	c.queue.fail = errors.New("queue is down")
 	if out, err := c.fn.Handle(context.Background(), nil); !errors.Is(err, c.queue.fail) || out.Noticed != 0 {
 		t.Errorf("%+v, %v: want the queue's error", out, err)
+	}
+}
+
+// TestTenThousandTablesInSmallSteps: invocations that have no time left go on where the last one stopped, and every table gets one notice. Notices spread.
+func TestTenThousandTablesInSmallSteps(t *testing.T) {
+	t.Parallel()
+	cat, st := catalogs.NewMemory("lake"), state.New(state.NewMemory())
+	const tables = 10_000
+	for i := range tables {
+		id := maintenance.TableID{Namespace: maintenance.NewNamespace(fmt.Sprint("db", i%7)), Name: fmt.Sprint("t", i)}
+		if err := cat.Register(t.Context(), id, "mem://wh/x.json"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now, seen, delays, reads := time.UnixMilli(1_800_000_000_000), map[string]int{}, map[time.Duration]int{}, atomic.Int64{}
+	fn := schedule.New(schedule.Deps{
+		Catalog:  func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return cat, nil, nil },
+		Catalogs: []string{"lake"}, State: st, Every: time.Hour, Spread: 10 * time.Minute,
+		Later: func(_ context.Context, body []byte, delay time.Duration) error {
+			seen[string(body[strings.Index(string(body), "namespace"):])]++
+			delays[delay.Truncate(time.Minute)]++
+			return nil
+		},
+		Now: func() time.Time { return now.Add(time.Duration(reads.Add(1)) * time.Microsecond) }, Log: slog.New(slog.DiscardHandler),
+	})
+	steps := 0
+	for {
+		deadline := now.Add(10*time.Second + time.Duration(reads.Load()+3_000)*time.Microsecond)
+		out, err := fn.Handle(limited{t.Context(), deadline}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if steps++; out.Cursor == "" {
+			break
+		}
+	}
+	if len(seen) != tables || steps < 3 || steps > 100 {
+		t.Errorf("%d of %d tables got a notice in %d steps", len(seen), tables, steps)
+	}
+	for body, n := range seen {
+		if n != 1 {
+			t.Fatalf("%s: %d notices", body, n)
+		}
+	}
+	for minute := range 10 {
+		if n := delays[time.Duration(minute)*time.Minute]; n < tables/20 || n > tables/5 {
+			t.Errorf("%d notices arrive in minute %d", n, minute)
+		}
+	}
+}
+
+// limited has a deadline on the test's clock.
+type limited struct {
+	context.Context
+	deadline time.Time
+}
+
+func (l limited) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// TestTriggersThatGoByTheClock: a table that was looked at lately gets a notice when its next trigger has come, once.
+func TestTriggersThatGoByTheClock(t *testing.T) {
+	t.Parallel()
+	c := newClock(t)
+	for _, name := range []string{"a", "b"} {
+		c.looked(t, name, c.now)
+	}
+	id := maintenance.TableID{Catalog: "lake", Namespace: "db", Name: "a"}
+	head, err := c.state.LoadHead(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head.NextLookMS = c.now.Add(10 * time.Minute).UnixMilli()
+	if _, err := c.state.SaveHead(t.Context(), head); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		later time.Duration
+		want  string
+	}{{9 * time.Minute, ""}, {time.Minute, "lake.db.a"}, {time.Minute, "lake.db.a"}} {
+		c.now = c.now.Add(step.later)
+		if _, err := c.fn.Handle(t.Context(), nil); err == nil {
+			t.Error("the broken catalog is not told")
+		}
+		if got := c.queue.tables(t); got != step.want {
+			t.Errorf("notices for %q, want %q", got, step.want)
+		}
+	}
+	c.looked(t, "a", c.now)
+	if _, err := c.fn.Handle(t.Context(), nil); err == nil || c.queue.tables(t) != "" {
+		t.Error("a table that was looked at gets another notice")
+	}
+}
+
+// TestOnlyEntrustedTables: others are passed over.
+func TestOnlyEntrustedTables(t *testing.T) {
+	t.Parallel()
+	w, q := icebergtest.NewWorld(t), &queue{}
+	w.NewTable("db.a")
+	w.NewTable("db.b")
+	rules, err := authority.New([]string{"lake.*.b"}, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn := schedule.New(schedule.Deps{
+		Catalog:  func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
+		Catalogs: []string{"lake"}, Authority: rules, State: state.New(state.NewMemory()), Queue: q, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if _, err := fn.Handle(t.Context(), nil); err != nil || q.tables(t) != "lake.db.b" {
+		t.Errorf("notices %v, %v", q.bodies, err)
 	}
 }

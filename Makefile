@@ -6,6 +6,9 @@ SEEDS       ?= 1-1000
 SIM_BUDGET  ?= 0
 FUZZTIME    ?= 10s
 TEST_FLAGS  ?=
+DURATION    ?= 50s
+CATALOG     ?= sqlite
+KILL        ?= 0s
 FUNCTIONS   := evaluate schedule plan compact commit sweep report
 BUILD_FLAGS := -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
 LINT        := bin/golangci-lint
@@ -13,7 +16,7 @@ PYTHON      ?= python3
 VENV        := .venv
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop bench-engine python java tidy-check golden clean
+.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop stress bench-engine python java tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +80,10 @@ java: .java/ok ## set up the Java judges (parquet-java, Iceberg's core); needs a
 
 interop: bin/firn python ## let other engines read what Firn wrote
 	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
+
+stress: bin/firn python java ## run Firn beside writers that commit every second: DURATION=10m, CATALOG=sqlite or rest, KILL=20s kills Firn at random
+	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_STRESS_DURATION=$(DURATION) FIRN_STRESS_CATALOG=$(CATALOG) FIRN_STRESS_KILL=$(KILL) \
+	  $(GO) test -count=1 -v -timeout 0 -tags stress ./internal/stress
 
 bench-engine: bin/firn python ## measure a rewrite beside DuckDB, arrow-go and the floors (BENCH_SHARE=1 for the full inputs, BENCH_ROUNDS, BENCH_ONLY)
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 120m -tags bench ./internal/enginebench

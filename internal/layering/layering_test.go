@@ -71,7 +71,7 @@ func rooms() []room {
 
 // freeRooms may import everything: hosts, and support for tests.
 func freeRooms() []string {
-	return []string{"local", "icebergtest", "simulation", "layering", "interop", "enginebench"}
+	return []string{"local", "icebergtest", "simulation", "layering", "interop", "enginebench", "stress"}
 }
 
 func TestRoomsImportDownwardsOnly(t *testing.T) {

@@ -79,6 +79,16 @@ public final class LakeServer {
         return MetadataCheck.check(catalog.loadTable(name));
       case "upsert":
         return EqualityDeletes.commit(catalog.loadTable(name), command);
+      case "create":
+        return TableState.create(catalog, name, command);
+      case "delete":
+        return PositionDeletes.commit(catalog.loadTable(name), command);
+      case "health":
+        return TableState.health(catalog.loadTable(name));
+      case "rows":
+        return TableState.rows(catalog.loadTable(name), command);
+      case "reachable":
+        return TableState.reachable(catalog.loadTable(name));
       case "properties":
         return new LinkedHashMap<>(catalog.loadTable(name).properties());
       default:

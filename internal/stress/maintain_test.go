@@ -5,7 +5,6 @@ package stress
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"os/exec"
 	"strings"

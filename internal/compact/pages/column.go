@@ -22,7 +22,6 @@ type tools struct {
 	reader, again physical.Reader
 	writer        physical.Writer
 	vector, kept  physical.Vector
-	indices       []uint32
 	made          []byte
 	hashes        []uint64
 	live          []encoding.Span

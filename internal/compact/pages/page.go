@@ -310,41 +310,37 @@ func (c *columnWriter) recode(src *source, p *physical.Page, e footer.Encoding, 
 	return c.writer.Recode(raw, e, p.Levels(), values)
 }
 
-// remap writes a page with the indices of the merged dictionary, and decodes them again for the proof.
+// remap writes a page with the indices of the merged dictionary, and reads them again for the proof.
 func (c *columnWriter) remap(src *source, p *physical.Page) error {
 	t := c.tools
-	indices, width, stream, err := t.reader.Indices(p, t.indices)
+	width, stream, err := t.reader.Indices(p)
 	if err != nil {
 		return err
 	}
-	t.indices = indices
-	sum, err := physical.SumIndices(indices, src.hashes)
-	if err != nil {
-		return err
-	}
-	if src.identity && src.chunk.codec != c.tools.codec {
-		return c.recompress(src, p)
-	}
-	if src.identity { // The bytes are the same, and so are the entries: see openDictionary.
+	if src.identity { // The bytes may stay, since the entries do: see openDictionary.
+		if err := encoding.CheckIndices(stream, width, p.Present, len(src.hashes)); err != nil {
+			return err
+		}
+		if src.chunk.codec != c.tools.codec {
+			return c.recompress(src, p)
+		}
 		return c.pass(src, p)
 	}
 	table, err := c.writer.Table(t.reader.Dictionary())
 	if err != nil {
 		return err
 	}
-	m := encoding.Remap{FromWidth: width, ToWidth: encoding.IndexWidth(c.merged.dictionary.Len()), Table: table}
+	proof := &c.proof[c.leaf.Index]
+	m := encoding.Remap{
+		FromWidth: width, ToWidth: encoding.IndexWidth(c.merged.dictionary.Len()), Table: table, Weights: src.hashes, Sum: &proof.in,
+	}
 	if t.made, err = encoding.RemapIndices(append(t.made[:0], byte(m.ToWidth)), stream, p.Present, m); err != nil {
 		return err
 	}
-	if t.indices, err = encoding.DecodeIndices(t.indices, t.made[1:], m.ToWidth, p.Present); err != nil {
-		return err
-	}
-	again, err := physical.SumIndices(t.indices, c.writer.Hashes())
+	again, err := encoding.SumIndices(t.made[1:], m.ToWidth, p.Present, c.writer.Hashes())
 	if err != nil {
 		return err
 	}
-	proof := &c.proof[c.leaf.Index]
-	proof.in += sum
 	proof.out += again
 	return c.recode(src, p, footer.RLEDictionary, t.made)
 }

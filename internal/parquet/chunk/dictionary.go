@@ -42,7 +42,7 @@ func (w *Writer) openDictionary() error {
 // dictionaryPage writes the dictionary.
 func (w *Writer) dictionaryPage() error {
 	d := w.dictionary.Dictionary
-	packed, err := w.options.Compressor.Append(w.packed[:0], d.Bytes())
+	packed, err := w.options.Compressor.AppendFixed(w.packed[:0], d.Bytes(), 0, w.width, new(encoding.Trial))
 	if err != nil {
 		return err
 	}

@@ -22,15 +22,17 @@ func (w *Writer) Flush() error {
 	if err := w.encode(); err != nil {
 		return err
 	}
-	packed, err := w.options.Compressor.Append(w.packed[:0], w.body)
+	e, packed, err := footer.Plain, w.packed[:0], error(nil)
+	if w.coded {
+		e = footer.RLEDictionary
+		packed, err = w.options.Compressor.Append(packed, w.body)
+	} else {
+		packed, err = w.options.Compressor.AppendFixed(packed, w.body, w.front, w.width, &w.trial)
+	}
 	if err != nil {
 		return err
 	}
 	w.packed = packed
-	e := footer.Plain
-	if w.coded {
-		e = footer.RLEDictionary
-	}
 	h := footer.NewDataPage(footer.PageForm{
 		Values: w.entries, Encoding: e, Body: len(w.body), CompressedBody: len(packed), CRC: crc32.ChecksumIEEE(packed),
 	})
@@ -66,13 +68,13 @@ func (w *Writer) encode() (err error) {
 			return err
 		}
 	}
-	front := len(w.body)
+	w.front = len(w.body)
 	if w.column.Type == footer.Boolean {
 		w.body = encoding.EncodeBooleans(w.body, w.plain)
 	} else {
 		w.body = append(w.body, w.plain...)
 	}
-	return w.sumPlain(w.body[front:])
+	return w.sumPlain(w.body[w.front:])
 }
 
 // encodeLevels appends levels behind their length.
@@ -98,13 +100,10 @@ func (w *Writer) encodeIndices() (coded bool, err error) {
 		return false, err
 	}
 	d.kept = true
-	if w.again, err = encoding.DecodeIndices(w.again, w.body[front+1:], width, w.values); err != nil {
-		return false, err
-	}
 	for i := len(d.hashes); i < d.Len(); i++ {
 		d.hashes = append(d.hashes, HashValue(d.Value(i)))
 	}
-	sum, err := SumIndices(w.again, d.hashes)
+	sum, err := encoding.SumIndices(w.body[front+1:], width, w.values, d.hashes)
 	w.sum += sum
 	return true, err
 }

@@ -127,20 +127,16 @@ func (r *Reader) CountPresent(p *Page) error {
 	return err
 }
 
-// Indices decodes the dictionary indices of a page into dst, levels aside, and returns the bit width and the stream that they come from. That
+// Indices returns the dictionary indices of a page, levels aside, as they are encoded: their bit width and a hybrid stream of p.Present values. That
 // each is within the dictionary is for the caller to see.
-func (r *Reader) Indices(p *Page, dst []uint32) (indices []uint32, width int, stream []byte, err error) {
+func (r *Reader) Indices(p *Page) (width int, stream []byte, err error) {
 	if err := r.Split(p); err != nil {
-		return dst, 0, nil, err
+		return 0, nil, err
 	}
 	if err := r.CountPresent(p); err != nil {
-		return dst, 0, nil, err
+		return 0, nil, err
 	}
-	if width, stream, err = encoding.SplitIndices(p.values); err != nil {
-		return dst, 0, nil, err
-	}
-	indices, err = encoding.DecodeIndices(dst, stream, width, p.Present)
-	return indices, width, stream, err
+	return encoding.SplitIndices(p.values)
 }
 
 // Decode fills v with the page. Values of PLAIN pages share the page's memory, so they are valid as long as it is.
@@ -153,7 +149,11 @@ func (r *Reader) Decode(p *Page, v *Vector) error {
 		return err
 	}
 	if p.Encoding().Dictionary() {
-		indices, _, _, err := r.Indices(p, v.Indices)
+		width, stream, err := r.Indices(p)
+		if err != nil {
+			return err
+		}
+		indices, err := encoding.DecodeIndices(v.Indices, stream, width, p.Present)
 		if err != nil {
 			return err
 		}

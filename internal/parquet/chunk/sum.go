@@ -78,8 +78,8 @@ func SumPlain(data []byte, width, n int) (sum uint64, err error) {
 	return sum, nil
 }
 
-// SumIndices adds up the hashes of the entries that indices name.
-func SumIndices(indices []uint32, hashes []uint64) (sum uint64, err error) {
+// sumIndices adds up the hashes of the entries that indices name.
+func sumIndices(indices []uint32, hashes []uint64) (sum uint64, err error) {
 	for _, i := range indices {
 		if int(i) >= len(hashes) {
 			return 0, corrupt("index %d in a dictionary of %d", i, len(hashes))
@@ -93,7 +93,7 @@ func SumIndices(indices []uint32, hashes []uint64) (sum uint64, err error) {
 // entries in another order, cut differently or with another dictionary, have the same sum.
 func (v *Vector) Sum(c *Column, hashes []uint64) (sum uint64, err error) {
 	if v.Dictionary != nil {
-		sum, err = SumIndices(v.Indices, hashes)
+		sum, err = sumIndices(v.Indices, hashes)
 	} else {
 		sum, err = SumPlain(v.Plain, c.ValueWidth(), v.Values)
 	}

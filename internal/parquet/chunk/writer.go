@@ -44,14 +44,16 @@ type Writer struct {
 	rows     int
 	values   int
 	aligned  bool
+	// front is the length of the levels in body.
+	front int
 
 	dictionary dictionary
 	// pending are pages that wait for the dictionary; body, packed and header are buffers of one page.
 	pending, body, packed, header []byte
-	// expanded are values of a dictionary, scratch and again indices, used marks entries of a page.
-	expanded       []byte
-	scratch, again []uint32
-	used           []bool
+	// expanded are values of a dictionary, scratch indices, used marks entries of a page.
+	expanded []byte
+	scratch  []uint32
+	used     []bool
 	state
 }
 
@@ -70,6 +72,7 @@ type state struct {
 	noPlaces, noBounds       bool
 	limits                   encoding.Bounds
 	sum, copied              uint64
+	trial                    encoding.Trial
 }
 
 // pageCount is one line of the chunk's encoding statistics.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/huff0"
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
@@ -194,16 +195,19 @@ func readExactly(r io.Reader, dst []byte) (int, error) {
 	}
 }
 
-// DefaultLevel leaves the compression level to the codec: Zstandard 3, gzip 6, brotli 4.
+// DefaultLevel leaves the compression level to the codec: the encoder's fastest of Zstandard, which is close to level 3 of others; gzip 6, brotli 4.
 const DefaultLevel = 0
 
 // Compressor compresses page bodies with one codec and level and keeps the encoder's memory between calls.
 type Compressor struct {
-	codec  Codec
-	level  int
-	zstd   *zstd.Encoder
-	lz4    *lz4.Compressor
-	stream interface {
+	codec Codec
+	level int
+	zstd  *zstd.Encoder
+	lz4   *lz4.Compressor
+	// huff and literals serve pages that are compressed by strides.
+	huff     huff0.Scratch
+	literals []byte
+	stream   interface {
 		io.WriteCloser
 		Reset(w io.Writer)
 	}
@@ -249,10 +253,11 @@ const windowBytes = 2 << 20
 // newZstd switches frame checksums off, as pages have their own, and entropy coding of all literals on: numeric PLAIN pages become a seventh
 // smaller.
 func newZstd(level int) (*zstd.Encoder, error) {
-	if level == DefaultLevel {
-		level = 3
+	speed := zstd.SpeedFastest
+	if level != DefaultLevel {
+		speed = zstd.EncoderLevelFromZstd(level)
 	}
-	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes),
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes),
 		zstd.WithEncoderCRC(false), zstd.WithAllLitEntropyCompression(true), zstd.WithZeroFrames(true))
 }
 

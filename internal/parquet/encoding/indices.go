@@ -82,6 +82,76 @@ func EncodeIndices(dst []byte, idx []uint32, bitWidth int) ([]byte, error) {
 	return appendPacked(dst, idx[start:], bitWidth), nil
 }
 
+// SumIndices adds up the weights of the n indices of a hybrid stream. It fails for an index without a weight.
+func SumIndices(src []byte, bitWidth, n int, weights []uint64) (sum uint64, err error) {
+	r, err := newRuns(src, bitWidth, n)
+	if err != nil {
+		return 0, err
+	}
+	var scratch [scratchValues]uint32
+	for {
+		run, err := r.next()
+		switch {
+		case err != nil:
+			return 0, err
+		case run.count == 0:
+			return sum, nil
+		case run.packed == nil && int(run.value) >= len(weights):
+			return 0, corrupt("index %d in a dictionary of %d", run.value, len(weights))
+		case run.packed == nil:
+			sum += uint64(run.count) * weights[run.value]
+		}
+		for left, packed := run.count, run.packed; len(packed) > 0 && left > 0; {
+			values := scratch[:min(left, scratchValues)]
+			unpack(values, packed, bitWidth)
+			part, err := sumOf(values, weights)
+			if err != nil {
+				return 0, err
+			}
+			sum += part
+			left, packed = left-len(values), packed[min(len(packed), scratchValues/group*bitWidth):]
+		}
+	}
+}
+
+// sumOf adds up the weights of indices, which have to have one.
+func sumOf(indices []uint32, weights []uint64) (sum uint64, err error) {
+	for _, i := range indices {
+		if int(i) >= len(weights) {
+			return 0, corrupt("index %d in a dictionary of %d", i, len(weights))
+		}
+		sum += weights[i]
+	}
+	return sum, nil
+}
+
+// CheckIndices walks a hybrid stream of n indices and fails for one that is not below entries.
+func CheckIndices(src []byte, bitWidth, n, entries int) error {
+	r, err := newRuns(src, bitWidth, n)
+	if err != nil {
+		return err
+	}
+	var scratch [scratchValues]uint32
+	for {
+		run, err := r.next()
+		if err != nil || run.count == 0 {
+			return err
+		}
+		highest := run.value
+		for left, packed := run.count, run.packed; len(packed) > 0 && left > 0; {
+			values := scratch[:min(left, scratchValues)]
+			unpack(values, packed, bitWidth)
+			for _, v := range values {
+				highest = max(highest, v)
+			}
+			left, packed = left-len(values), packed[min(len(packed), scratchValues/group*bitWidth):]
+		}
+		if uint64(highest) >= uint64(entries) {
+			return corrupt("index %d in a dictionary of %d", highest, entries)
+		}
+	}
+}
+
 // RemapIndices rewrites a hybrid stream of n indices of fromWidth bits into one of toWidth bits, each index replaced by remap[index], and
 // appends it to dst. Runs stay runs and groups stay groups, so nothing is materialised. It fails for an index without an entry in remap.
 func RemapIndices(dst, src []byte, n int, m Remap) ([]byte, error) {
@@ -116,6 +186,9 @@ func RemapIndices(dst, src []byte, n int, m Remap) ([]byte, error) {
 type Remap struct {
 	FromWidth, ToWidth int
 	Table              []uint32
+	// Weights, when there are any, are as many as entries of Table; Sum gets those of all indices added, as SumIndices does.
+	Weights []uint64
+	Sum     *uint64
 }
 
 // Identity says whether the table maps each index to itself: then pages need no rewriting, whatever the width, as each has its own.
@@ -135,6 +208,9 @@ func (m *Remap) repeated(dst []byte, r run) ([]byte, error) {
 	if v := m.Table[r.value]; uint64(v)>>m.ToWidth != 0 {
 		return dst, corrupt("index %d exceeds %d bits", v, m.ToWidth)
 	}
+	if len(m.Weights) > 0 {
+		*m.Sum += uint64(r.count) * m.Weights[r.value]
+	}
 	return appendRun(dst, r.count, m.Table[r.value], m.ToWidth), nil
 }
 
@@ -152,6 +228,13 @@ func (m *Remap) packed(dst []byte, r run) ([]byte, error) {
 	for left, packed := r.count, r.packed; left > 0; {
 		values := scratch[:min(left, scratchValues)]
 		unpack(values, packed, m.FromWidth)
+		if len(m.Weights) > 0 {
+			sum, err := sumOf(values, m.Weights)
+			if err != nil {
+				return dst, err
+			}
+			*m.Sum += sum
+		}
 		var all uint32
 		for i, v := range values {
 			if int(v) >= len(table) {

@@ -1,0 +1,129 @@
+package encoding_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"pgregory.net/rapid"
+
+	"firn/internal/parquet/encoding"
+)
+
+// numbers are values of a width of which count bytes from first on differ, behind levels.
+func numbers(r *rand.Rand, levels, width, first, count, n int) []byte {
+	out := make([]byte, levels+n*width)
+	for i := range levels {
+		out[i] = byte(r.Uint32() & 3)
+	}
+	base := make([]byte, width)
+	for i := range base {
+		base[i] = byte(r.Uint32())
+	}
+	for i := range n {
+		v := out[levels+i*width:][:width]
+		copy(v, base)
+		for j := range count {
+			v[first+j] = byte(r.Uint32())
+		}
+	}
+	return out
+}
+
+// TestStrides: what AppendFixed makes of numbers of every shape is a frame that a decoder which knows nothing of it, and our own, read back.
+func TestStrides(t *testing.T) {
+	other, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		width := rapid.IntRange(1, 20).Draw(t, "width")
+		first := rapid.IntRange(0, width-1).Draw(t, "first")
+		count := rapid.IntRange(0, width-first).Draw(t, "count")
+		levels := rapid.SampledFrom([]int{0, 1, 6, 300, 5000}).Draw(t, "levels")
+		n := rapid.SampledFrom([]int{0, 1, 2, 255, 256, 257, 5000, 16384, 16385, 40000}).Draw(t, "values")
+		page := numbers(r, levels, width, first, count, n)
+		if cut := rapid.IntRange(0, 1).Draw(t, "cut"); len(page) > cut {
+			page = page[:len(page)-cut]
+		}
+		c, err := encoding.NewCompressor(encoding.Zstd, rapid.SampledFrom([]int{encoding.DefaultLevel, 3}).Draw(t, "level"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var trial encoding.Trial
+		for range 3 {
+			packed, err := c.AppendFixed([]byte("kept"), page, levels, width, &trial)
+			if err != nil || !bytes.HasPrefix(packed, []byte("kept")) {
+				t.Fatalf("%v, %q", err, packed[:4])
+			}
+			got, err := other.DecodeAll(packed[4:], nil)
+			if err != nil || !bytes.Equal(got, page) {
+				t.Fatalf("%d bytes became %d: %v", len(page), len(got), err)
+			}
+			var d encoding.Decompressor
+			if got, err = d.Decompress(nil, packed[4:], encoding.Zstd, len(page)); err != nil || !bytes.Equal(got, page) {
+				t.Fatalf("%d bytes became %d: %v", len(page), len(got), err)
+			}
+		}
+	})
+}
+
+// TestStridesAreSmaller: random numbers of three bytes take about three bytes each, ordered ones are left to the search for copies.
+func TestStridesAreSmaller(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var random, ordered []byte
+	const n = 20_000
+	for i := range uint64(n) {
+		random = binary.LittleEndian.AppendUint64(random, r.Uint64N(1<<24))
+		ordered = binary.LittleEndian.AppendUint64(ordered, i/4)
+	}
+	c, err := encoding.NewCompressor(encoding.Zstd, encoding.DefaultLevel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range [][]byte{random, ordered} {
+		var trial encoding.Trial
+		fixed, err := c.AppendFixed(nil, page, 0, 8, &trial)
+		if err != nil {
+			t.Fatal(err)
+		}
+		searched, err := c.Append(nil, page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d bytes, %d searched", len(fixed), len(searched))
+		if len(fixed) > len(searched) || len(fixed) > 3*n+1000 {
+			t.Errorf("%d bytes, %d with a search", len(fixed), len(searched))
+		}
+	}
+}
+
+func BenchmarkStrides(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var page []byte
+	for range 20_000 {
+		page = binary.LittleEndian.AppendUint64(page, r.Uint64N(10_000_000))
+	}
+	c, err := encoding.NewCompressor(encoding.Zstd, encoding.DefaultLevel)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var dst []byte
+	b.Run("strides", func(b *testing.B) {
+		b.SetBytes(int64(len(page)))
+		var trial encoding.Trial
+		for b.Loop() {
+			dst, _ = c.AppendFixed(dst[:0], page, 0, 8, &trial)
+		}
+	})
+	b.Run("search", func(b *testing.B) {
+		b.SetBytes(int64(len(page)))
+		for b.Loop() {
+			dst, _ = c.Append(dst[:0], page)
+		}
+	})
+}

@@ -14,9 +14,11 @@ BUILD_FLAGS := -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -bui
 LINT        := bin/golangci-lint
 PYTHON      ?= python3
 VENV        := .venv
+HISTORIES   := $(CURDIR)/.venv-spark/bin/python
+STEPS       ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fuzz lint fmt vet build firn check interop stress bench-engine python java tidy-check golden clean
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +41,9 @@ race: ## run the tests under the race detector (needs a C compiler)
 
 sim: ## play the seeded simulation: SEEDS=1-1000, or one seed to repeat it; SIM_BUDGET=60s stops there and names the next seed
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestSeeds$$' ./internal/simulation -args -seeds $(SEEDS) -budget $(SIM_BUDGET)
+
+mutants: ## break the rules that keep data, one by one, and let the simulation notice each: SEEDS=1-3000 (nightly: takes minutes)
+	@$(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' ./internal/simulation -args -mutants all -seeds $(SEEDS)
 
 fuzz: ## run each fuzz target for FUZZTIME
 	@tools/fuzz.sh $(FUZZTIME)
@@ -78,8 +83,15 @@ java: .java/ok ## set up the Java judges (parquet-java, Iceberg's core); needs a
 .java/ok: tools/java.sh tools/java/pom.xml tools/java/jars.sha256 $(shell find internal/interop/java -name '*.java' 2>/dev/null)
 	@tools/java.sh
 
-interop: bin/firn python ## let other engines read what Firn wrote
-	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
+spark: java ## set up Spark, PyIceberg and DuckDB's Iceberg extension for the histories of interop
+	@PYTHON=$(PYTHON) tools/spark.sh
+
+interop: bin/firn python spark ## let other engines read what Firn wrote, and play three short histories with them
+	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_HISTORIES_PYTHON=$(HISTORIES) $(GO) test -count=1 -timeout 20m -tags interop ./internal/interop/...
+
+interop-nightly: bin/firn spark ## play long histories with other engines: SEEDS=1-20 STEPS=50; goes on where it stopped (.interop/done.jsonl)
+	@mkdir -p .interop
+	FIRN_HISTORIES_PYTHON=$(HISTORIES) $(GO) test -count=1 -v -timeout 0 -tags interop -run TestHistories ./internal/interop/histories -args -seeds $(SEEDS) -steps $(STEPS) -done $(CURDIR)/.interop/done.jsonl
 
 stress: bin/firn python java ## run Firn beside writers that commit every second: DURATION=10m, CATALOG=sqlite or rest, KILL=20s kills Firn at random
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_STRESS_DURATION=$(DURATION) FIRN_STRESS_CATALOG=$(CATALOG) FIRN_STRESS_KILL=$(KILL) \
@@ -95,4 +107,4 @@ check: ## what CI runs, in its order
 	@.ci/run
 
 clean: ## remove what the targets made
-	rm -rf dist bin $(VENV) .java .demo
+	rm -rf dist bin $(VENV) .venv-spark .java .interop .demo

@@ -4,13 +4,15 @@ package interop
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"firn/internal/icebergtest"
 )
 
 // TestRewrittenDeletesReadTheSame rewrites position deletes of tables that Spark wrote, on format version 3 turns them into deletion vectors, and turns
-// equality deletes, which PyIceberg refuses, into position deletes. PyIceberg must find the rows that Spark found.
+// equality deletes, which PyIceberg refuses, into position deletes. PyIceberg and DuckDB must find the rows that Spark found.
 func TestRewrittenDeletesReadTheSame(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,4 +49,16 @@ func TestRewrittenDeletesReadTheSame(t *testing.T) {
 			t.Logf("%d rows, %s delete files", v.Facts.Count, added[v.Table])
 		})
 	}
+	t.Run("DuckDB", func(t *testing.T) {
+		for _, v := range w.scan(t, slices.Sorted(maps.Keys(added))...) {
+			want := expected[v.Table]
+			if v.Error != "" {
+				t.Errorf("%s: %s", v.Table, v.Error)
+				continue
+			}
+			for _, fault := range v.Facts.Check(want.Rows.RowCount, want.Columns) {
+				t.Errorf("%s: %s", v.Table, fault)
+			}
+		}
+	})
 }

@@ -8,19 +8,18 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.data.IcebergGenerics;
 import org.apache.iceberg.data.Record;
 import org.apache.iceberg.io.CloseableIterable;
-import org.apache.iceberg.util.SnapshotUtil;
 
 /** Reads a table with the generic reader of Iceberg's library. */
 final class CoreReader {
   private CoreReader() {}
 
-  /** The rows of a branch under the table's schema, or of a tag under the schema of its snapshot. */
+  /** The rows of a branch or tag under the table's present schema. */
   static Map<String, Object> read(Table table, String name) throws IOException {
     SnapshotRef ref = table.refs().get(name);
     if (ref == null && !name.equals(SnapshotRef.MAIN_BRANCH)) {
       throw new IllegalArgumentException("no branch or tag " + name);
     }
-    Schema schema = ref == null || ref.isBranch() ? table.schema() : SnapshotUtil.schemaFor(table, ref.snapshotId());
+    Schema schema = table.schema();
     Rows rows = new Rows(schema);
     if (ref != null) {
       IcebergGenerics.ScanBuilder scan = IcebergGenerics.read(table).useSnapshot(ref.snapshotId()).project(schema);

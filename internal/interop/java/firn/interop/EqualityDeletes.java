@@ -36,7 +36,7 @@ import org.apache.iceberg.util.StructLikeMap;
 
 /**
  * Upserts as streaming writers do: equality deletes of the keys and the new rows in one commit. A key is deleted in each partition that the branch has, or
- * by one global file of an unpartitioned spec.
+ * by one global file where the table has an unpartitioned spec.
  */
 final class EqualityDeletes {
   private final Table table;
@@ -77,19 +77,14 @@ final class EqualityDeletes {
         new GenericFileWriterFactory.Builder(table).equalityFieldIds(ids).equalityDeleteRowSchema(keys).deleteFileFormat(FileFormat.PARQUET).build();
     List<DeleteFile> out = new ArrayList<>();
     for (PartitionSpec spec : table.specs().values()) {
-      if (global) {
-        if (spec.isUnpartitioned()) {
-          out.add(delete(factory, spec, null, records));
-          return out;
-        }
-        continue;
+      if (global && spec.isUnpartitioned()) {
+        return List.of(delete(factory, spec, null, records));
       }
+    }
+    for (PartitionSpec spec : table.specs().values()) {
       for (StructLike partition : partitions(spec, branch)) {
         out.add(delete(factory, spec, spec.isUnpartitioned() ? null : partition, records));
       }
-    }
-    if (global) {
-      throw new IllegalArgumentException("no spec of the table is unpartitioned");
     }
     return out;
   }

@@ -54,6 +54,7 @@ final class MetadataCheck {
     for (Map.Entry<String, SnapshotRef> ref : table.refs().entrySet()) {
       check.deletes(ref.getKey(), ref.getValue());
     }
+    check.head();
     Map<String, Object> answer = new LinkedHashMap<>();
     answer.put("faults", check.faults);
     answer.put("counts", check.counts);
@@ -158,6 +159,21 @@ final class MetadataCheck {
     }
     totals.merge("deletes", 1L, Long::sum);
     totals.merge(f.content() == FileContent.EQUALITY_DELETES ? "equalities" : "positions", f.recordCount(), Long::sum);
+  }
+
+  private void head() throws IOException {
+    counts.put("format_version", (long) ((HasTableOperations) table).operations().current().formatVersion());
+    if (table.currentSnapshot() == null) {
+      return;
+    }
+    for (ManifestFile manifest : table.currentSnapshot().deleteManifests(io)) {
+      try (ManifestReader<DeleteFile> reader = ManifestFiles.readDeleteManifest(manifest, io, table.specs())) {
+        for (DeleteFile f : reader) {
+          boolean equality = f.content() == FileContent.EQUALITY_DELETES;
+          counts.merge(equality ? "head_equality_deletes" : f.format() == FileFormat.PUFFIN ? "head_vectors" : "head_position_deletes", 1L, Long::sum);
+        }
+      }
+    }
   }
 
   /** Loads the position deletes and vectors of each data file of a branch or tag with Iceberg's loader. */

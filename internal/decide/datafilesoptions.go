@@ -139,6 +139,8 @@ type DataFilesOptions struct {
 	// QuietPeriod leaves files out that were added in this time before the plan (ours, not Spark's): who writes them may replace them while they are
 	// rewritten. 0 leaves none out.
 	QuietPeriod time.Duration
+	// QuietCommits leaves partitions out to which one of the last so many commits of other writers added files (ours, too). 0 leaves none out.
+	QuietCommits int
 	// RequireGain drops groups that GainsNothing: set for automatic runs, never for a call, which does what Spark does.
 	RequireGain bool
 }
@@ -175,6 +177,7 @@ func ParseDataFilesOptions(strategy Strategy, options map[string]string, table T
 	opts.DeleteRatioThreshold = r.fraction("delete-ratio-threshold", 0.3, 1)
 	opts.MaxFilesToRewrite = r.count("max-files-to-rewrite", 0, 1)
 	opts.QuietPeriod = r.age("quiet-period")
+	opts.QuietCommits = r.count("quiet-commits", 0, 0)
 	opts.Proof = r.proof()
 	opts.MaxConcurrentFileGroupRewrites = r.count("max-concurrent-file-group-rewrites", 5, 1)
 	r.partialProgress(&opts)

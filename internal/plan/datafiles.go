@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/apache/iceberg-go/table"
@@ -40,7 +41,8 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		index.Outcome, index.Reason = maintenance.NothingToDo, "the table has no snapshot"
 		return nil
 	}
-	plan, found, quiet, err := p.selectFiles(ctx, snap, opts)
+	commits := p.commits(snap)
+	plan, found, left, err := p.selectFiles(ctx, snap, opts, commits)
 	if err != nil {
 		return err
 	}
@@ -50,14 +52,18 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		}
 	}
 	summary := summaryOf(plan)
-	summary.QuietFiles = quiet
+	summary.QuietFiles, summary.BusyFiles = left.quiet, left.busy
+	summary.Writers = p.writers(commits, plan, opts)
 	if index.Detail, err = json.Marshal(summary); err != nil {
 		return fmt.Errorf("encode plan summary: %w", err)
 	}
 	if len(plan.Groups) == 0 {
 		index.Outcome, index.Reason = emptyPlan(plan)
-		if quiet > 0 {
-			index.Reason += fmt.Sprintf("; %d are younger than quiet-period, %s", quiet, opts.QuietPeriod)
+		if left.quiet > 0 {
+			index.Reason += fmt.Sprintf("; %d are younger than quiet-period, %s", left.quiet, opts.QuietPeriod)
+		}
+		if left.busy > 0 {
+			index.Reason += fmt.Sprintf("; %d are in partitions that were written just now", left.busy)
 		}
 		return nil
 	}
@@ -120,25 +126,55 @@ func (p *planner) cutGroups(
 	return out, nil
 }
 
+// leftOut counts files that other writers keep from being rewritten now: too young, or in partitions that were written just now.
+type leftOut struct{ quiet, busy int }
+
 // selectFiles scans the snapshot, decides, and reads the selected entries.
 func (p *planner) selectFiles(
-	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions,
-) (plan maintenance.RewritePlan, found map[int]located, quiet int, err error) {
+	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions, commits []decide.Commit,
+) (plan maintenance.RewritePlan, found map[int]located, left leftOut, err error) {
 	filter, err := p.filter()
 	if err != nil {
-		return plan, nil, 0, err
+		return plan, nil, left, err
 	}
 	scan, err := lake.NewScan(ctx, p.reader, p.table, snap)
 	if err != nil {
-		return plan, nil, 0, err
+		return plan, nil, left, err
 	}
-	if plan, err = decide.DataFiles(scan.Files(ctx, p.quiet(filter, opts.QuietPeriod, &quiet)), opts); err != nil {
-		return plan, nil, 0, err
+	busy := touched{decide.Busy(commits, p.now.UnixMilli(), opts.QuietCommits, p.automatic), map[string]bool{}}
+	filter = busy.watch(p.quiet(filter, opts.QuietPeriod, &left.quiet), p.partitionKey)
+	if plan, err = decide.DataFiles(scan.Files(ctx, filter), opts); err != nil {
+		return plan, nil, left, err
 	}
+	plan, left.busy = busy.leaveOut(plan)
 	if found, err = p.locate(ctx, scan, plan.Groups); err != nil {
-		return plan, nil, 0, err
+		return plan, nil, left, err
 	}
-	return sound(plan, found), found, quiet, nil
+	return sound(plan, found), found, left, nil
+}
+
+// partitionKey is the canonical text of a file's partition.
+func (p *planner) partitionKey(e lake.Entry) (string, error) {
+	spec := p.table.Metadata.PartitionSpecByID(e.SpecID)
+	if spec == nil {
+		return "", fmt.Errorf("look at %s of unknown spec %d: %w", e.File.FilePath(), e.SpecID, lake.ErrTableFault)
+	}
+	return lake.PartitionKey(*spec, e.File.Partition())
+}
+
+// writers predicts what the plan will meet of other writers; nil when the log has none.
+func (p *planner) writers(commits []decide.Commit, plan maintenance.RewritePlan, opts decide.DataFilesOptions) *Writers {
+	if len(commits) == 0 {
+		return nil
+	}
+	cadence := decide.CadenceOf(commits, p.now.UnixMilli())
+	will := cadence.Predict(plan.TotalBytes, opts.MaxConcurrentFileGroupRewrites)
+	percent := func(chance float64) float64 { return math.Round(1000*chance) / 10 }
+	return &Writers{
+		Commits: cadence.Commits, Deleting: cadence.Deleting, Replacing: cadence.Replacing, SpanMS: cadence.Span.Milliseconds(),
+		IntervalMS: cadence.Interval(cadence.Commits).Milliseconds(), RewriteMS: will.Window.Milliseconds(),
+		CommitPercent: percent(will.Commit), DeletePercent: percent(will.Delete), ConflictPercent: percent(will.Conflict),
+	}
 }
 
 // facts describes the table for option parsing.
@@ -171,8 +207,26 @@ type DataFilesSummary struct {
 	Refusals     []maintenance.FileRefusal `json:"refusals,omitempty"`
 	// QuietFiles are younger than quiet-period and were not looked at.
 	QuietFiles int `json:"quiet_files,omitempty"`
+	// BusyFiles were selected, and left out with their partition since it was written just now.
+	BusyFiles int `json:"busy_files,omitempty"`
+	// Writers are the other writers and what they make likely; what was met in the end stands in the outcome's contention.
+	Writers *Writers `json:"other_writers,omitempty"`
 	// Plan holds the groups in job order, at most 100.
 	Plan []GroupSummary `json:"plan,omitempty"`
+}
+
+// Writers are the commits of others in the log of snapshots, over the time from the first of them until the plan, and the chances (decide.Prediction) that
+// a rewrite as long as RewriteMS meets some.
+type Writers struct {
+	Commits         int     `json:"commits"`
+	Deleting        int     `json:"deleting_commits"`
+	Replacing       int     `json:"replacing_commits"`
+	SpanMS          int64   `json:"span_ms"`
+	IntervalMS      int64   `json:"interval_ms"`
+	RewriteMS       int64   `json:"rewrite_ms"`
+	CommitPercent   float64 `json:"commit_percent"`
+	DeletePercent   float64 `json:"delete_percent"`
+	ConflictPercent float64 `json:"conflict_percent"`
 }
 
 // GroupSummary is one group of a dry run.

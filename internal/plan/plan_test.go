@@ -409,3 +409,55 @@ func TestQuietPeriod(t *testing.T) {
 		}
 	}
 }
+
+// TestBusyPartitions: partitions that others wrote just now are left out on request; automatic runs leave out those in which files were replaced, for
+// a while. The plan tells what it expects of the writers.
+func TestBusyPartitions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		quietCommits string
+		automatic    bool
+		replace      bool
+		later        time.Duration
+		files, busy  int
+	}{
+		"a call":                              {replace: true, files: 8},
+		"the last commit's partition":         {quietCommits: "1", files: 4, busy: 4},
+		"all commits' partitions":             {quietCommits: "99", busy: 8},
+		"automatic, files were added":         {automatic: true, files: 8},
+		"automatic, files were replaced":      {automatic: true, replace: true, files: 4, busy: 4},
+		"automatic, replaced, but a time ago": {automatic: true, replace: true, later: time.Hour, files: 8},
+	} {
+		w := icebergtest.NewWorld(t)
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		group := func(n int64) []icebergtest.Row {
+			return []icebergtest.Row{{n, fmt.Sprint("p", n%2), 1.5}, {n + 100, fmt.Sprint("p", n%2), 2.5}}
+		}
+		var files []string
+		for n := range int64(8) {
+			files = append(files, tbl.Commit(icebergtest.Append(group(n)...)).DataFiles...)
+		}
+		if c.replace {
+			tbl.Commit(icebergtest.Remove(files[7]), icebergtest.Append(group(7)...))
+		}
+		w.Clock.Set(w.Clock.Now().Add(c.later))
+		d := newDesk(t, w, tbl)
+		options := map[string]string{"rewrite-all": "true"}
+		if c.quietCommits != "" {
+			options["quiet-commits"] = c.quietCommits
+		}
+		request := rewrite(options)
+		request.Automatic = c.automatic
+		d.next(t, request, maintenance.Cursor{})
+		var summary plan.DataFilesSummary
+		if err := json.Unmarshal(d.index(t, maintenance.RewriteDataFiles).Detail, &summary); err != nil {
+			t.Fatal(err)
+		}
+		if summary.Files != c.files || summary.BusyFiles != c.busy {
+			t.Errorf("%s: %d files, %d left out: want %d and %d", name, summary.Files, summary.BusyFiles, c.files, c.busy)
+		}
+		if o := summary.Writers; o == nil || o.Commits < 8 || o.CommitPercent <= 0 || (o.Replacing > 0) != c.replace || o.DeletePercent != 0 {
+			t.Errorf("%s: other writers %+v", name, o)
+		}
+	}
+}

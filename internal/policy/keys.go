@@ -129,6 +129,7 @@ func dataFilesKeys() []Key {
 			Note: "content reads outputs and inputs again before they are committed and compares all columns",
 		},
 		Key{Name: "quiet-period", Kind: KindAge, Option: "=", Note: "younger files are left out, for tables whose writers replace files; none when empty"},
+		Key{Name: "quiet-commits", Kind: KindWhole, Default: "0", Option: "=", Note: "partitions to which one of the last so many commits of others added files are left out"},
 		Key{Name: "use-starting-sequence-number", Kind: KindFlag, Default: "true", Option: "=", Note: "outputs carry the pinned snapshot's sequence number"},
 		Key{Name: "partial-progress.max-failed-commits", Kind: KindWhole, Option: "=", Note: "more failures fail the run; max-commits when empty"},
 		Key{Name: "output-spec-id", Kind: KindWhole, Option: "=", Note: "partition spec of the outputs; the current one when empty"},

@@ -66,7 +66,7 @@ func folder(text string) (store.Location, error) {
 	}
 	at = at.Canonical()
 	if climbs(at.Key) {
-		return at, fmt.Errorf("location %q has a step . or ..", text)
+		return at, fmt.Errorf("location %q climbs by a step . or .. in its key", text)
 	}
 	if at.Key != "" && !strings.HasSuffix(at.Key, "/") {
 		at.Key += "/"

@@ -73,7 +73,7 @@ const maxDelay = 15 * time.Minute
 
 // SendLater puts one message on the queue that arrives after the delay, in whole seconds and at most 15 minutes.
 func (q *Queue) SendLater(ctx context.Context, body []byte, delay time.Duration) error {
-	seconds := int32((min(max(delay, 0), maxDelay) + time.Second - 1) / time.Second) //nolint:gosec // at most 900
+	seconds := int32((min(max(delay, 0), maxDelay) + time.Second - 1) / time.Second)
 	_, err := q.client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String(q.url), MessageBody: aws.String(string(body)), DelaySeconds: seconds})
 	if err != nil {
 		return fmt.Errorf("send message to %s: %w", q.url, err)

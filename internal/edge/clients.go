@@ -16,6 +16,7 @@ import (
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/state"
+	"firn/internal/state/dynamo"
 	"firn/internal/store"
 )
 
@@ -209,9 +210,17 @@ func (c *Clients) State(ctx context.Context) (state.Store, error) {
 		c.state = state.New(state.NewMemory())
 		return c.state, nil
 	}
+	if table, is := strings.CutPrefix(c.settings.StateLocation, contract.StateDynamoDB); is && table != "" {
+		items, err := dynamo.Open(ctx, table)
+		if err != nil {
+			return nil, err
+		}
+		c.state = state.New(items)
+		return c.state, nil
+	}
 	loc, err := store.ParseLocation(c.settings.StateLocation)
 	if err != nil || loc.Scheme != "file" {
-		return nil, fmt.Errorf("open state %q: want memory: or the absolute path of a SQLite file", c.settings.StateLocation)
+		return nil, fmt.Errorf("open state %q: want memory:, dynamodb:TABLE or the absolute path of a SQLite file", c.settings.StateLocation)
 	}
 	items, err := state.OpenSQLite(ctx, loc.Key)
 	if err != nil {

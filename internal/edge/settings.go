@@ -46,7 +46,8 @@ func ParseSettings(text []byte) (Settings, error) {
 	if err := yaml.Unmarshal(text, &keys); err != nil {
 		return Settings{}, fmt.Errorf("read firn.yaml: %w", err)
 	}
-	known := []string{"catalog", "catalogs", "work-location", "state-location", "spill-dir", "spill-limit-bytes", "tables", "warehouses",
+	known := []string{
+		"catalog", "catalogs", "work-location", "state-location", "spill-dir", "spill-limit-bytes", "tables", "warehouses",
 		"max-concurrent-runs", "max-concurrent-runs-per-namespace", "policy",
 	}
 	var faults []error

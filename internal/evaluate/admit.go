@@ -58,13 +58,13 @@ func Admit(a *state.Admission, caps Caps, asks state.Waiting, nowMS int64) bool 
 		return true // an earlier look got the place and did not come to start the run
 	}
 	asks.SeenMS = nowMS
-	a.Waiting = slices.DeleteFunc(a.Waiting, func(w state.Waiting) bool {
-		if w.Table == asks.Table {
-			asks.SinceMS = min(asks.SinceMS, w.SinceMS)
-		}
-		return w.Table == asks.Table || nowMS-w.SeenMS >= waitingAge.Milliseconds()
-	})
-	a.Waiting = append(a.Waiting, asks)
+	a.Waiting = slices.DeleteFunc(a.Waiting, func(w state.Waiting) bool { return nowMS-w.SeenMS >= waitingAge.Milliseconds() })
+	if i := slices.IndexFunc(a.Waiting, func(w state.Waiting) bool { return w.Table == asks.Table }); i >= 0 {
+		asks.SinceMS = min(asks.SinceMS, a.Waiting[i].SinceMS)
+		a.Waiting[i] = asks // in its place: to ask again costs nobody a turn
+	} else {
+		a.Waiting = append(a.Waiting, asks)
+	}
 	slices.SortStableFunc(a.Waiting, func(x, y state.Waiting) int { return cmp.Compare(urgency(y, nowMS), urgency(x, nowMS)) })
 	used := map[maintenance.Namespace]int{}
 	for _, r := range a.Running {
@@ -89,7 +89,11 @@ func Admit(a *state.Admission, caps Caps, asks state.Waiting, nowMS int64) bool 
 	return false
 }
 
-// urgency is debt times the hours waited, and one.
+// maxDebt bounds what a debt weighs.
+const maxDebt = 100
+
+// urgency is debt times the square of the hours waited and one: twenty times the debt is worth about three and a half hours.
 func urgency(w state.Waiting, nowMS int64) float64 {
-	return max(w.Debt, 0.01) * (1 + float64(nowMS-w.SinceMS)/float64(time.Hour.Milliseconds()))
+	waited := 1 + float64(nowMS-w.SinceMS)/float64(time.Hour.Milliseconds())
+	return min(max(w.Debt, 0.01), maxDebt) * waited * waited
 }

@@ -36,7 +36,7 @@ type verdict struct {
 func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.Head, verdict, error) {
 	record := state.Decision{Table: v.id, AtMS: f.deps.Now().UnixMilli(), SnapshotID: head.SnapshotID, Action: "none"}
 	out := verdict{request: maintenance.Request{Automatic: true, Trigger: "event"}}
-	input := f.input(v, &head)
+	input := f.input(&head)
 	due, err := f.due(ctx, v, head, &input)
 	if err != nil {
 		return head, out, err
@@ -166,7 +166,7 @@ func facts(p state.PartitionCounters) decide.PartitionFacts {
 }
 
 // input gathers what Due looks at, and notes in the head the least that was found since each job's last run.
-func (f *Function) input(v *view, head *state.Head) decide.DueInput {
+func (f *Function) input(head *state.Head) decide.DueInput {
 	now := f.deps.Now()
 	sum := total(*head)
 	in := decide.DueInput{

@@ -28,6 +28,9 @@ func (f *Function) settleEnded(ctx context.Context, id maintenance.TableID, n ev
 	if _, err := f.deps.State.Release(ctx, id, lease.Token); err != nil && !errors.Is(err, state.ErrLeaseLost) {
 		return fmt.Errorf("free lease of run %s: %w", lease.RunID, err)
 	}
+	if err := f.leave(ctx, id); err != nil {
+		return fmt.Errorf("give back the place of run %s: %w", lease.RunID, err)
+	}
 	f.deps.Log.WarnContext(ctx, contract.LogUnreported, "run_id", lease.RunID, "table", id.String(), "status", n.Status)
 	return nil
 }

@@ -200,7 +200,11 @@ func TestCrashAfterEveryWrite(t *testing.T) {
 		before, stays int
 		more          bool
 	}{
-		{"inline", 3, 3, true}, {"inline, at once", 3, 3, false}, {"to shards", 30, 10, true}, {"to shards, at once", 30, 10, false}, {"shards", 40, 20, true},
+		{"inline", 3, 3, true},
+		{"inline, at once", 3, 3, false},
+		{"to shards", 30, 10, true},
+		{"to shards, at once", 30, 10, false},
+		{"shards", 40, 20, true},
 		{"shards, at once", 40, 20, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

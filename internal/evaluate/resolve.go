@@ -65,12 +65,13 @@ func (f *Function) read(ctx context.Context, id maintenance.TableID) (*view, err
 
 // resolve finds the table of a notice, in a configured catalog only; found is false when there is none.
 func (f *Function) resolve(ctx context.Context, n event.Notice) (maintenance.TableID, bool, error) {
-	id, found := n.Table, true
+	id := n.Table
 	if n.Location != "" {
-		var err error
-		if id, found, err = f.locate(ctx, n.Location); err != nil || !found {
-			return id, found, err
+		at, found, err := f.locate(ctx, n.Location)
+		if err != nil || !found {
+			return at, found, err
 		}
+		id = at
 	}
 	if id.Catalog == "" {
 		id.Catalog = f.deps.DefaultCatalog

@@ -231,8 +231,6 @@ type Head struct {
 	Digests    Digests  `json:"digests,omitempty"`
 	// Basis is what the counters depend on beside the files: target size and sort order. When it changes the table is scanned.
 	Basis string `json:"basis,omitempty"`
-	// LastReplaceMS is the time of the last snapshot by which another engine rewrote files.
-	LastReplaceMS int64 `json:"last_replace_ms,omitempty"`
 	// LastWriteMS is the time of the last commit of another writer, ReconciledMS that of the last full scan.
 	LastWriteMS  int64 `json:"last_write_ms,omitempty"`
 	ReconciledMS int64 `json:"reconciled_ms,omitempty"`

@@ -131,20 +131,20 @@ func Parse(text string) (Expr, error) {
 func scan(text string) ([]string, error) {
 	var tokens []string
 	for i := 0; i < len(text); {
-		switch c := text[i]; {
-		case c == ' ' || c == '\t' || c == '\n':
+		switch c := text[i]; c {
+		case ' ', '\t', '\n':
 			i++
-		case c == '(' || c == ')':
+		case '(', ')':
 			tokens = append(tokens, string(c))
 			i++
-		case c == '<' || c == '>':
+		case '<', '>':
 			n := 1
 			if strings.HasPrefix(text[i+1:], "=") {
 				n = 2
 			}
 			tokens = append(tokens, text[i:i+n])
 			i += n
-		case c == '\'':
+		case '\'':
 			end := strings.IndexByte(text[i+1:], '\'')
 			if end < 0 {
 				return nil, errors.New("close the quote")

@@ -1,0 +1,141 @@
+package decide_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"firn/internal/decide"
+	"firn/internal/maintenance"
+)
+
+// TestGates tries every gate one below, at and above its bound: what is due waits, with the reason, and nothing else changes.
+func TestGates(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		values map[string]string
+		bound  int64
+		set    func(in *decide.DueInput, n int64)
+		// opens says that the gate is open from the bound on, else up to it.
+		opens bool
+	}{
+		{"max-runs-per-day", map[string]string{"max-runs-per-day": "10"}, 10, func(in *decide.DueInput, n int64) { in.RunsToday = n }, false},
+		{"max-dollars-per-month", map[string]string{"max-dollars-per-month": "2.5"}, 2_500_000, func(in *decide.DueInput, n int64) { in.SpentMicros = n }, false},
+		{"min-interval", map[string]string{"min-interval": "10m"}, 600_000, func(in *decide.DueInput, n int64) { in.LastRunMS = nowMS - n }, true},
+		{"trigger.min-interval", map[string]string{"rewrite_data_files.trigger.min-interval": "2h"}, 2 * hourMS, func(in *decide.DueInput, n int64) {
+			in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - n, LastOutcome: maintenance.Committed}
+		}, true},
+		{"quiet-period", map[string]string{"quiet-period": "5m", "max-quiet-wait": "0s"}, 300_000, func(in *decide.DueInput, n int64) { in.LastCommitMS = nowMS - n }, true},
+		{"max-quiet-wait", map[string]string{"quiet-period": "5m"}, 6 * hourMS, func(in *decide.DueInput, n int64) { in.LastRunMS, in.LastCommitMS = nowMS-n, nowMS }, true},
+	} {
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 500 }))
+			c.set(&in, c.bound+offset)
+			d := dueOf(decide.Due(in, policyOf(t, c.values)), maintenance.RewriteDataFiles)
+			want := (offset >= 0) == c.opens
+			if d.Due != want || !want && !strings.Contains(d.Reason, "held back") {
+				t.Errorf("%s at %+d: due %v: %s", c.name, offset, d.Due, d.Reason)
+			}
+		}
+	}
+	in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 500 }))
+	now := time.UnixMilli(nowMS).UTC()
+	for window, want := range map[string]bool{
+		now.Format("15:04") + "-" + now.Add(time.Minute).Format("15:04"):                           true,
+		now.Add(time.Minute).Format("15:04") + "-" + now.Add(2*time.Minute).Format("15:04"):        false,
+		now.Add(-2*time.Minute).Format("15:04") + "-" + now.Format("15:04"):                        false,
+		now.Format("Mon") + " " + now.Format("15:04") + "-" + now.Add(time.Minute).Format("15:04"): true,
+	} {
+		if d := dueOf(decide.Due(in, policyOf(t, map[string]string{"windows": window})), maintenance.RewriteDataFiles); d.Due != want {
+			t.Errorf("window %s at %s: due %v: %s", window, now, d.Due, d.Reason)
+		}
+	}
+}
+
+// TestConditions tries every figure of trigger.when one below, at and above a bound, for a job whose thresholds are not reached.
+func TestConditions(t *testing.T) {
+	t.Parallel()
+	for figure, set := range map[string]func(in *decide.DueInput, n int64){
+		"commits":           func(in *decide.DueInput, n int64) { in.Commits = n },
+		"small-files":       func(in *decide.DueInput, n int64) { in.Partitions[1].SmallFiles = n },
+		"table-small-files": func(in *decide.DueInput, n int64) { in.Total.SmallFiles = n },
+		"small-bytes":       func(in *decide.DueInput, n int64) { in.Partitions[1].SmallBytes = n },
+		"table-small-bytes": func(in *decide.DueInput, n int64) { in.Total.SmallBytes = n },
+		"data-files":        func(in *decide.DueInput, n int64) { in.Partitions[1].DataFiles = n },
+		"table-data-files":  func(in *decide.DueInput, n int64) { in.Total.DataFiles = n },
+		"delete-files": func(in *decide.DueInput, n int64) {
+			in.Partitions[1].DataFiles, in.Partitions[1].EqualityDeleteFiles = 0, n
+		},
+		"table-delete-files":    func(in *decide.DueInput, n int64) { in.Total.EqualityDeleteFiles = n },
+		"deleted-rows":          func(in *decide.DueInput, n int64) { in.Total.DeletedRows = n },
+		"equality-delete-files": func(in *decide.DueInput, n int64) { in.Total.EqualityDeleteFiles = n },
+		"position-delete-files": func(in *decide.DueInput, n int64) { in.Total.PositionDeleteFiles = n },
+		"manifests":             func(in *decide.DueInput, n int64) { in.Manifests = n },
+		"small-manifests":       func(in *decide.DueInput, n int64) { in.SmallManifests = n },
+		"snapshots":             func(in *decide.DueInput, n int64) { in.Snapshots = n },
+		"metadata-files":        func(in *decide.DueInput, n int64) { in.MetadataFiles = n },
+		"unclustered-bytes":     func(in *decide.DueInput, n int64) { in.UnclusteredBytes = n },
+	} {
+		p := policyOf(t, map[string]string{"rewrite_data_files.trigger.when": figure + " >= 40"})
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(part(func(p *decide.PartitionFacts) { p.DataFiles = 1 }))
+			in.Snapshots = 1
+			set(&in, 40+offset)
+			if d := dueOf(decide.Due(in, p), maintenance.RewriteDataFiles); d.Due != (offset >= 0) {
+				t.Errorf("%s at %+d: due %v: %s", figure, offset, d.Due, d.Reason)
+			}
+		}
+	}
+	p := policyOf(t, map[string]string{"rewrite_manifests.trigger.when": "since-last-run >= 2h and commits >= 3"})
+	for ago, want := range map[int64]bool{2*hourMS - 1: false, 2 * hourMS: true} {
+		in := busy(lastRun(maintenance.RewriteManifests, ago))
+		if d := dueOf(decide.Due(in, p), maintenance.RewriteManifests); d.Due != want {
+			t.Errorf("%d ms after the last run: due %v: %s", ago, d.Due, d.Reason)
+		}
+		in.Commits = 0
+		if d := dueOf(decide.Due(in, p), maintenance.RewriteManifests); d.Due {
+			t.Errorf("without commits of others a condition starts maintenance of its own work: %s", d.Reason)
+		}
+	}
+}
+
+// TestHysteresis: what a run could not lower counts again when a tenth of the threshold has been added, and by its age once a day.
+func TestHysteresis(t *testing.T) {
+	t.Parallel()
+	for left, bounds := range map[int64]int64{0: 100, 99: 100, 100: 110, 150: 160} {
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = bounds + offset }))
+			in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - hourMS, LastOutcome: maintenance.Committed, Left: &left}
+			if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); d.Due != (offset >= 0) {
+				t.Errorf("the run left %d, now %d: due %v: %s", left, bounds+offset, d.Due, d.Reason)
+			}
+			in.SmallManifests = bounds + offset
+			in.Jobs[maintenance.RewriteManifests] = decide.JobFacts{LastRunMS: nowMS - hourMS, LastOutcome: maintenance.Committed, Left: &left}
+			if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteManifests); d.Due != (offset >= 0) {
+				t.Errorf("the run left %d manifests, now %d: due %v: %s", left, bounds+offset, d.Due, d.Reason)
+			}
+		}
+	}
+}
+
+// TestNextByClock: what comes by the clock alone is known ahead.
+func TestNextByClock(t *testing.T) {
+	t.Parallel()
+	in := busy(func(in *decide.DueInput) { in.FirstSeenMS = nowMS - 10*dayMS })
+	if got, want := decide.NextByClock(in, policyOf(t, nil)), int64(nowMS-hourMS+dayMS); got != want {
+		t.Errorf("next %d, want the expiry at %d", got, want)
+	}
+	in.Snapshots = 1
+	if got, want := decide.NextByClock(in, policyOf(t, nil)), int64(nowMS-hourMS+7*dayMS); got != want {
+		t.Errorf("next %d, want the orphans at %d", got, want)
+	}
+	off := map[string]string{"remove_orphan_files.trigger.interval": "0s"}
+	if got := decide.NextByClock(in, policyOf(t, off)); got != 0 {
+		t.Errorf("next %d, want none", got)
+	}
+	in.Partitions = []decide.PartitionFacts{{SmallFiles: 5}}
+	if got, want := decide.NextByClock(in, policyOf(t, off)), int64(nowMS-hourMS+dayMS); got != want {
+		t.Errorf("next %d, want the aged small files at %d", got, want)
+	}
+}

@@ -47,7 +47,7 @@ func (l Limits) withDefaults() Limits {
 		l.RepartitionRows = 32 << 20
 	}
 	if l.RowRanges <= 0 {
-		l.RowRanges = 500_000
+		l.RowRanges = engine.DefaultRowRanges
 	}
 	return l
 }

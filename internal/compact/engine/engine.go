@@ -19,6 +19,9 @@ import (
 // ErrRefused says that a group cannot be rewritten, whoever tries. The text around it is the reason that users see.
 var ErrRefused = errors.New("refused")
 
+// DefaultRowRanges is the most ranges of a row map where a caller sets no limit: some 20 MB in memory.
+const DefaultRowRanges = 500_000
+
 // Engine rewrites one group. An error that wraps ErrRefused (or one of the packages below that say the same) is final; any other may pass
 // when the group is tried again. On error nothing is left but what a failed abort could not remove.
 type Engine interface {

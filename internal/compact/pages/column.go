@@ -56,6 +56,8 @@ type columnWriter struct {
 	nulls int64
 	// uncounted says that the levels of a page were not counted, passed that one with values went through without being decoded.
 	uncounted, passed bool
+	// measures says that converted values go into the metrics one by one.
+	measures bool
 	// bloom is the chunk's bloom filter, if it is to have one.
 	bloom *bloom.Filter
 }
@@ -78,6 +80,7 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 	if err := c.dictionaries(f, sources); err != nil {
 		return physical.Chunk{}, err
 	}
+	c.measures = c.toMeasure(sources)
 	if err := c.open(sources); err != nil {
 		return physical.Chunk{}, err
 	}
@@ -99,7 +102,7 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 		return done, err
 	}
 	// The bounds of all sources hold for each, and what they are for is to be merged anyway. So is the number of NaN.
-	seen := !c.passed && !c.anyConverted(sources)
+	seen := !c.passed && (!c.measures || !c.anyConverted(sources))
 	for i := range sources {
 		left := &sources[i].left[c.leaf.Index]
 		left.min, left.max = done.Lower, done.Upper

@@ -117,7 +117,7 @@ func (c *columnWriter) addConverted(src *source, m *projection.Mapping, first in
 
 // measure takes the values into the output's metrics: no footer has bounds of values that were converted.
 func (c *columnWriter) measure(v *physical.Vector) (err error) {
-	if !c.job.Modes[c.leaf.Index].Counts {
+	if !c.measures || !c.job.Modes[c.leaf.Index].Counts {
 		return nil
 	}
 	t, plain := &c.tools.converter, v.Plain
@@ -167,8 +167,24 @@ func (c *columnWriter) anyConverted(sources []rowGroupOf) bool {
 	return false
 }
 
-// Measured says that a leaf of a row group went into the output's metrics by its values.
-func (s *rowGroupOf) measured(leaf int) bool { return s.kept == nil && !s.raw(s.in, leaf) }
+// toMeasure says that converted values have to be looked at one by one for the metrics. They need not be where the chunk is made of nothing else,
+// since its writer bounds what it encodes; but it knows no bounds beside NaN.
+func (c *columnWriter) toMeasure(sources []rowGroupOf) bool {
+	switch c.column.Order {
+	case encoding.Floating, encoding.Undefined:
+		return true
+	default:
+	}
+	for _, s := range sources {
+		if s.raw(s.in, c.leaf.Index) {
+			return true
+		}
+	}
+	return false
+}
+
+// measured says that a leaf of a row group went into the output's metrics by its values.
+func (s *rowGroupOf) measured(leaf int) bool { return s.left != nil && s.left[leaf].measured }
 
 // defaultRate is the rate of false positives of a bloom filter that only the inputs have: Iceberg's default.
 const defaultRate = 0.01

@@ -39,6 +39,8 @@ type rowGroupOf struct {
 type remains struct {
 	values, nulls, nans int64
 	min, max            []byte
+	// measured says that the column went into the output's metrics by its values.
+	measured bool
 }
 
 // remains tells what of a column went into the output.
@@ -140,7 +142,7 @@ func (r *rewrite) create(ctx context.Context) (*output, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create output %s: %w", at, err)
 	}
-	const bufferBytes = 1 << 20
+	const bufferBytes = 256 << 10 // Stays in the second-level cache.
 	o := &output{index: len(r.paths), location: at, upload: up, buffer: bufio.NewWriterSize(up, bufferBytes), sizes: make([]int64, len(r.proof))}
 	o.metrics = metrics.New(r.job.Target.Layout, r.job.Modes)
 	r.paths = append(r.paths, at)

@@ -109,7 +109,8 @@ func (c *columnWriter) count(src *source) {
 	if nulls < 0 || nulls > src.values { // The second is a count of the source that cannot be right.
 		nulls = -1
 	}
-	src.left[c.leaf.Index] = remains{values: src.values, nulls: nulls, nans: -1}
+	measured := c.measures && !src.raw(src.in, c.leaf.Index)
+	src.left[c.leaf.Index] = remains{values: src.values, nulls: nulls, nans: -1, measured: measured}
 	c.passed = c.passed || src.passed
 	if nulls < 0 || c.nulls < 0 {
 		c.nulls = -1

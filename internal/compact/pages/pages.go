@@ -56,7 +56,7 @@ func (l Limits) withDefaults() Limits {
 		l.FullPageBytes = 64 << 10
 	}
 	if l.RowRanges <= 0 {
-		l.RowRanges = 500_000
+		l.RowRanges = engine.DefaultRowRanges
 	}
 	return l
 }

@@ -243,7 +243,15 @@ func scaleOf(c *schema.Column) (int, bool) {
 
 // unscaled reads a big-endian two's complement number that fits 64 bits.
 func unscaled(b []byte) (int64, error) {
-	w, err := resize(b, 8)
+	const word = 8
+	if n := len(b); n > 0 && n <= word {
+		v := int64(int8(b[0]))
+		for _, x := range b[1:] {
+			v = v<<word | int64(x)
+		}
+		return v, nil
+	}
+	w, err := resize(b, word)
 	if err != nil {
 		return 0, err
 	}

@@ -58,8 +58,11 @@ func (m *Mapping) Null() bool { return !m.own && m.tail != m.leaf.MaxDef }
 func (m *Mapping) Same() bool { return m.own && m.convert.same }
 
 // Raw is explained at Same.
-func (m *Mapping) Raw() bool {
-	if !m.Same() || len(m.levels) != int(m.MaxDef)+1 {
+func (m *Mapping) Raw() bool { return m.Same() && m.sameLevels() }
+
+// sameLevels says that definition levels are written as they are.
+func (m *Mapping) sameLevels() bool {
+	if len(m.levels) != int(m.MaxDef)+1 {
 		return false
 	}
 	for d, l := range m.levels {
@@ -175,6 +178,11 @@ func (m *Mapping) width() int {
 
 // mapLevels fills the levels of dst and counts its entries and values.
 func (m *Mapping) mapLevels(src, dst *chunk.Vector) error {
+	if m.own && m.sameLevels() {
+		dst.Rep, dst.Def = append(dst.Rep, src.Rep...), append(dst.Def, src.Def...)
+		dst.Entries, dst.Values = src.Entries, src.Values
+		return nil
+	}
 	for i := range src.Entries {
 		rep, def := uint8(0), uint8(0)
 		if len(src.Rep) > 0 {

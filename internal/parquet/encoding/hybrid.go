@@ -43,8 +43,8 @@ func newRuns(src []byte, width, n int) (runs, error) {
 	return runs{src: src, width: width, left: n}, nil
 }
 
-// next returns the next run; its count is 0 at the end. A bit-packed run is cut to the values that are left; the padding of its last group may
-// be missing, as some writers end the page there.
+// next returns the next run; its count is 0 at the end. A bit-packed run is cut to the values that are left, since DuckDB pads its last one to 256
+// values; the padding of its last group may be missing, as some writers end the page there.
 func (r *runs) next() (run, error) {
 	if r.left == 0 {
 		if len(r.src) != 0 {
@@ -81,19 +81,21 @@ func (r *runs) repeated(count int) (run, error) {
 
 func (r *runs) bitPacked(groups int) (run, error) {
 	count, size := groups*group, groups*r.width
-	if count == 0 || count >= r.left+group {
-		return run{}, corrupt("bit-packed run of %d values, %d left", count, r.left)
+	if count == 0 {
+		return run{}, corrupt("bit-packed run of no values, %d left", r.left)
 	}
 	if count > r.left {
+		last := count < r.left+group
 		count = r.left
-		if need := (count*r.width + 7) / 8; size > len(r.src) && need <= len(r.src) {
+		if need := (count*r.width + 7) / 8; last && size > len(r.src) && need <= len(r.src) {
 			size = len(r.src)
 		}
 	}
 	if size > len(r.src) {
 		return run{}, corrupt("bit-packed run of %d bytes, %d left", size, len(r.src))
 	}
-	packed := r.src[:size:size]
+	used := min(size, (count+group-1)/group*r.width)
+	packed := r.src[:used:used]
 	r.src, r.left = r.src[size:], r.left-count
 	if r.width == 0 {
 		return run{count: count}, nil

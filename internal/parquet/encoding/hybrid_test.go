@@ -186,6 +186,8 @@ func TestForeignStreams(t *testing.T) {
 		{"the last group cut to its values", 3, []byte{1<<1 | 1, 0x88}, []uint32{0, 1}},
 		{"a long group cut to its values", 12, []byte{1<<1 | 1, 0x34, 0x12}, []uint32{0x234}},
 		{"a run of two", 3, []byte{2 << 1, 5}, []uint32{5, 5}},
+		{"groups beyond the last value", 3, []byte{3<<1 | 1, 0x88, 0xc6, 0xfa, 1, 2, 3, 4, 5, 6}, []uint32{0, 1, 2}},
+		{"values of no bits beyond the last", 0, []byte{200<<1&0x7f | 0x81, 3}, make([]uint32, 3)},
 		{"bit-packed values of no bits", 0, []byte{2<<1 | 1}, make([]uint32, 16)},
 	} {
 		got, err := encoding.DecodeIndices(nil, c.stream, c.width, len(c.want))
@@ -210,7 +212,7 @@ func TestDamagedIndices(t *testing.T) {
 		{"a run too short", 3, 9, []byte{8 << 1, 4}, encoding.ErrCorrupt},
 		{"an empty run", 3, 8, []byte{0, 4, 8 << 1, 4}, encoding.ErrCorrupt},
 		{"no group", 3, 8, []byte{1, 8 << 1, 4}, encoding.ErrCorrupt},
-		{"a group too many", 3, 8, []byte{2<<1 | 1, 1, 2, 3, 4, 5, 6}, encoding.ErrCorrupt},
+		{"groups beyond the last value, cut off", 3, 8, []byte{3<<1 | 1, 1, 2, 3, 4, 5, 6}, encoding.ErrCorrupt},
 		{"half a group", 3, 16, []byte{2<<1 | 1, 1, 2, 3, 4, 5}, encoding.ErrCorrupt},
 		{"a value missing in the last group", 3, 3, []byte{1<<1 | 1, 0x88}, encoding.ErrCorrupt},
 		{"a run's value too wide", 3, 8, []byte{8 << 1, 8}, encoding.ErrCorrupt},

@@ -57,19 +57,23 @@ func Load(ctx context.Context, cat catalogs.Catalog, st store.Reader, id mainten
 
 // Read reads the state that a pointer points to: from Pointer.Metadata when the catalog returned it, else from the metadata file.
 func Read(ctx context.Context, st store.Reader, id maintenance.TableID, ptr catalogs.Pointer) (*Table, error) {
-	data := ptr.Metadata
-	if data == nil {
-		var err error
-		if data, err = peek.ReadMetadataFile(ctx, st, ptr.MetadataLocation); err != nil {
-			return nil, fmt.Errorf("read table %s: %w", id, err)
-		}
-	}
-	meta, err := ParseMetadata(data)
+	meta, err := readMetadata(ctx, st, ptr)
 	if err != nil {
 		return nil, fmt.Errorf("read table %s from %s: %w", id, ptr.MetadataLocation, err)
 	}
 	ptr.Metadata = nil
 	return &Table{ID: id, Pointer: ptr, Metadata: meta}, nil
+}
+
+func readMetadata(ctx context.Context, st store.Reader, ptr catalogs.Pointer) (table.Metadata, error) {
+	if ptr.Metadata != nil {
+		return ParseMetadata(ptr.Metadata)
+	}
+	data, err := peek.ReadMetadataFile(ctx, st, ptr.MetadataLocation)
+	if err != nil {
+		return nil, err
+	}
+	return peek.Kept(st, ptr.MetadataLocation, "table", data, func() (table.Metadata, error) { return ParseMetadata(data) })
 }
 
 // ParseMetadata reads the unpacked content of a metadata file. A format version that is not 1, 2 or 3 is ErrUnsupported.

@@ -77,5 +77,13 @@ func (r *readAhead) Get(ctx context.Context, location string) ([]byte, error) {
 	}
 }
 
+// Kept implements peek.Keeper where the store does.
+func (r *readAhead) Kept(location, form string, sizeBytes int, decode func() (any, error)) (any, error) {
+	if keeper, ok := r.Reader.(peek.Keeper); ok {
+		return keeper.Kept(location, form, sizeBytes, decode)
+	}
+	return decode()
+}
+
 // stop ends what is still under way.
 func (r *readAhead) stop() { r.cancel() }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 
@@ -59,14 +60,17 @@ func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceb
 	if err != nil {
 		return nil, fmt.Errorf("read manifest list: %w", Named(err))
 	}
-	var manifests []iceberg.ManifestFile
-	if err := guard(func() (err error) {
-		manifests, err = iceberg.ReadManifestList(bytes.NewReader(data))
-		return err
-	}); err != nil {
+	manifests, err := Kept(st, location, "list", data, func() (manifests []iceberg.ManifestFile, err error) {
+		err = guard(func() (err error) {
+			manifests, err = iceberg.ReadManifestList(bytes.NewReader(data))
+			return err
+		})
+		return manifests, err
+	})
+	if err != nil {
 		return nil, fmt.Errorf("read manifest list %s: %w", location, err)
 	}
-	return manifests, nil
+	return slices.Clone(manifests), nil
 }
 
 // Entries streams the entries of a manifest in their order. The iteration ends at the first error.
@@ -74,6 +78,10 @@ func Entries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts 
 	return func(yield func(Entry, error) bool) {
 		if len(m.KeyMetadata()) > 0 {
 			yield(Entry{}, fmt.Errorf("read manifest %s: it is encrypted: %w", m.FilePath(), ErrUnsupported))
+			return
+		}
+		if Keeps(st, m.Length()) {
+			keptEntries(ctx, st, m, opts, yield)
 			return
 		}
 		in, err := newReader(ctx, st, m.FilePath(), m.Length())
@@ -84,6 +92,35 @@ func Entries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts 
 		defer func() { _ = in.Close() }()
 		if err := decode(in, m, opts, func(e Entry) bool { return yield(e, nil) }); err != nil {
 			yield(Entry{}, fmt.Errorf("read manifest %s: %w", m.FilePath(), Named(err)))
+		}
+	}
+}
+
+// keptEntries yields the entries of a small manifest, which are decoded once.
+func keptEntries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts EntryOptions, yield func(Entry, error) bool) {
+	data, err := st.Get(ctx, m.FilePath())
+	if err != nil {
+		yield(Entry{}, fmt.Errorf("read manifest: %w", Named(err)))
+		return
+	}
+	// All of them with all their statistics: whoever asks next may need more.
+	entries, err := Kept(st, m.FilePath(), "entries "+inherits(m), data, func() (all []Entry, err error) {
+		err = decode(bytes.NewReader(data), m, EntryOptions{IncludeDeleted: true}, func(e Entry) bool {
+			all = append(all, e)
+			return true
+		})
+		return all, err
+	})
+	if err != nil {
+		yield(Entry{}, fmt.Errorf("read manifest %s: %w", m.FilePath(), Named(err)))
+		return
+	}
+	for _, e := range entries {
+		if e.Status == iceberg.EntryStatusDELETED && !opts.IncludeDeleted {
+			continue
+		}
+		if !yield(e, nil) {
+			return
 		}
 	}
 }

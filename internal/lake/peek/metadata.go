@@ -98,7 +98,7 @@ func ReadMetadata(ctx context.Context, st store.Reader, location string) (*Metad
 	if err != nil {
 		return nil, err
 	}
-	m, err := ParseMetadata(data)
+	m, err := Kept(st, location, "peek", data, func() (*Metadata, error) { return ParseMetadata(data) })
 	if err != nil {
 		return nil, fmt.Errorf("read metadata file %s: %w", location, err)
 	}

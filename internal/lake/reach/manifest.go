@@ -40,6 +40,25 @@ func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, 
 	if int64(len(data)) < m.Length() {
 		return fmt.Errorf("it has %d bytes where its list says %d: %w", len(data), m.Length(), peek.ErrTableFault)
 	}
+	if !peek.Keeps(st, int64(len(data))) {
+		return readLive(m, data, visit)
+	}
+	files, err := peek.Kept(st, m.FilePath(), "files", data, func() (all []File, err error) {
+		err = readLive(m, data, func(f File) bool {
+			all = append(all, f)
+			return true
+		})
+		return all, err
+	})
+	for _, f := range files {
+		if err == nil && !visit(f) {
+			return nil
+		}
+	}
+	return err
+}
+
+func readLive(m iceberg.ManifestFile, data []byte, visit func(File) bool) error {
 	entries, err := iceberg.NewManifestReaderWithProjection(m, bytes.NewReader(data), iceberg.ManifestEntryProjection{})
 	if err != nil {
 		return err

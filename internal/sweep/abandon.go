@@ -76,24 +76,18 @@ type jobEnd struct {
 	logs  []*fates
 	// done is the summary of an earlier execution.
 	done *handoff.SweepSummary
-	// outputs are the content files that groups of this job wrote, with their batch.
-	outputs map[string]output
+	// outputs are the files that groups and attempts of this job wrote, by canonical location.
+	outputs map[string]reach.File
 	// listed are the folders to search for outputs without a result.
 	listed []string
 	// unneeded are metadata files that commit handed over.
 	unneeded []string
 }
 
-// output is a file that a group wrote.
-type output struct {
-	file  reach.File
-	batch int
-}
-
 // jobEnd reads what the run did for a job and closes the fate logs that need it; nil when the job made nothing that could be left over. again looks
 // at a job that was ended before.
 func (s *step) jobEnd(ctx context.Context, job maintenance.Job, again bool) (*jobEnd, error) {
-	e := &jobEnd{job: job, outputs: map[string]output{}}
+	e := &jobEnd{job: job, outputs: map[string]reach.File{}}
 	err := s.work.Read(ctx, s.work.Index(job), &e.index)
 	if errors.Is(err, store.ErrNotFound) || err == nil && (e.index.DryRun || e.index.Outcome != "" || job == maintenance.RemoveOrphanFiles) {
 		return nil, nil //nolint:nilnil // nothing was executed
@@ -141,12 +135,12 @@ func (s *step) readOutputs(ctx context.Context, e *jobEnd, batch int) error {
 	l := e.logs[batch]
 	for _, a := range l.attempts {
 		for _, location := range a.Paths {
-			if err := e.addOutput(location, reach.Data, -1, batch); err != nil {
+			if err := e.addOutput(location, reach.Data, -1); err != nil {
 				return err
 			}
 		}
 		for _, location := range a.Metadata {
-			if err := e.addOutput(location, reach.Manifest, -1, batch); err != nil {
+			if err := e.addOutput(location, reach.Manifest, -1); err != nil {
 				return err
 			}
 		}
@@ -162,7 +156,7 @@ func (s *step) readOutputs(ctx context.Context, e *jobEnd, batch int) error {
 			return err
 		}
 		for _, o := range result.Outputs {
-			if err := e.addOutput(o.Path, reach.Data, -1, batch); err != nil {
+			if err := e.addOutput(o.Path, reach.Data, -1); err != nil {
 				return err
 			}
 		}
@@ -180,12 +174,12 @@ func (s *step) readOutputs(ctx context.Context, e *jobEnd, batch int) error {
 	return nil
 }
 
-func (e *jobEnd) addOutput(location string, kind reach.Kind, sizeBytes int64, batch int) error {
+func (e *jobEnd) addOutput(location string, kind reach.Kind, sizeBytes int64) error {
 	f, err := reach.NewFile(location, kind, sizeBytes, 0)
 	if err != nil {
 		return err
 	}
-	e.outputs[f.Canonical()] = output{file: f, batch: batch}
+	e.outputs[f.Canonical()] = f
 	return nil
 }
 
@@ -204,7 +198,7 @@ func (s *step) endJobs(ctx context.Context, ends []*jobEnd) ([]handoff.SweepSumm
 		for i, e := range ends {
 			summaries[i].Outcome, summaries[i].Reason = maintenance.Refused, reason
 			for _, o := range e.outputs {
-				summaries[i].Keep(o.file.Location, reason)
+				summaries[i].Keep(o.Location, reason)
 			}
 		}
 		return summaries, nil

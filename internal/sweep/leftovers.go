@@ -88,28 +88,22 @@ func (e *jobEnd) holding(location string) string {
 }
 
 // sortOutputs parts what the groups wrote. Free are the outputs that are in no attempt, or only in attempts that were definitely refused or are
-// over, of batches whose state is known.
+// over: the logs are closed, so that no attempt comes after those in them.
 func (s *step) sortOutputs(ctx context.Context, head *lake.Table, e *jobEnd, l *leftovers) error {
-	unknown := make(map[int]string, len(e.logs))
 	anyUnknown := ""
 	for _, log := range e.logs {
 		if log.unknown() {
 			anyUnknown = fmt.Sprintf("the state of batch %d of %s is unknown", log.batch, log.job)
-			unknown[log.batch] = anyUnknown
 		}
 	}
-	for key, o := range e.outputs {
+	for key, f := range e.outputs {
 		l.content = true
-		why := e.holding(o.file.Location)
-		if why == "" {
-			why = unknown[o.batch]
-		}
-		if why != "" {
-			l.hold(o.file, why)
+		if why := e.holding(f.Location); why != "" {
+			l.hold(f, why)
 			continue
 		}
-		l.free[key] = o.file
-		l.perhaps[key] = slices.ContainsFunc(e.logs, func(log *fates) bool { return log.perhaps(o.file.Location) })
+		l.free[key] = f
+		l.perhaps[key] = slices.ContainsFunc(e.logs, func(log *fates) bool { return log.perhaps(f.Location) })
 	}
 	strays, err := s.strays(ctx, head, e)
 	for _, f := range strays {

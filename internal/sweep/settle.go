@@ -66,6 +66,12 @@ func (e *jobEnd) unsettled() bool {
 	return slices.ContainsFunc(e.logs, (*fates).unknown)
 }
 
+// abandoned reports whether one of the job's batches was abandoned with attempts: the run may have been marked because of it. Its commit may have
+// learnt afterwards how they ended.
+func (e *jobEnd) abandoned() bool {
+	return slices.ContainsFunc(e.logs, func(l *fates) bool { return l.closed && len(l.attempts) > 0 })
+}
+
 // mark is where a run is marked as unsettled.
 func (s *step) mark(run maintenance.Run) string {
 	return store.Join(handoff.Unsettled(s.deps.WorkLocation, run.TableUUID), string(run.RunID)+".json")
@@ -101,7 +107,7 @@ func (s *step) settleEarlier(ctx context.Context) {
 	}
 }
 
-// endAgain ends a run's unsettled jobs if a fresh head settles all of them, and removes the mark. A second execution finds nothing left to do.
+// endAgain ends a run's abandoned jobs if a fresh head settles all of them, and removes the mark. A second execution finds nothing left to do.
 func (s *step) endAgain(ctx context.Context) error {
 	var ends []*jobEnd
 	for _, job := range maintenance.Jobs() {
@@ -109,7 +115,7 @@ func (s *step) endAgain(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if e != nil && e.unsettled() {
+		if e != nil && e.abandoned() {
 			ends = append(ends, e)
 		}
 	}

@@ -167,9 +167,10 @@ func (s *Sim) serve(c *call) {
 // Kinds lists what must happen in a long range of seeds: every fault, and what the system makes of them.
 func Kinds() []string {
 	return append(sortedKeys(faultRates()),
-		"clock a day ahead", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs", "event delivered again", "event doubled",
-		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "format upgrade", "kill -9 of a run",
+		"branch fast-forward", "cherry-pick", "clock a day ahead", "column dropped", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs",
+		"dropped column came back", "event delivered again", "event doubled",
+		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "format upgrade", "kill -9 of a run",
 		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "rollback undone", "run refused: table is busy",
-		"snapshot expired", "zombie commit landed", "zombie lost the race",
+		"snapshot expired", "tag set during an expiry", "zombie commit landed", "zombie lost the race",
 	)
 }

@@ -23,6 +23,7 @@ func (s *Sim) finish() {
 	if s.seed%3 == 0 {
 		s.must("the last compaction", maintenance.JobRequest{Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true"}})
 	}
+	s.checkSettled()
 	s.pass(4 * 24 * time.Hour)
 	s.must("the last sweep", maintenance.JobRequest{Job: maintenance.RemoveOrphanFiles})
 	s.checkEnd()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 	"firn/internal/store"
 )
 
-// rows are what a snapshot must hold: texts by row ID.
-type rows map[int64]string
+// rows are what a snapshot must hold: records by row ID, columns included that the current schema does not show. Records are shared and never changed.
+type rows map[int64]record
 
 // model is what the table must be, told by its writers.
 type model struct {
@@ -27,6 +28,10 @@ type model struct {
 	nextID int64
 	// undone is the head before the last rollback, 0 when there was none.
 	undone int64
+	// dropped is the schema before a column was dropped, -1 when no schema can come back.
+	dropped int
+	// staged are the snapshots of the branch beside main.
+	staged []int64
 	// inFlight are files of writers that have not committed yet, with the time of writing.
 	inFlight map[string]time.Time
 	// reachable caches what a metadata file reaches.
@@ -35,16 +40,20 @@ type model struct {
 }
 
 func (m *model) init() {
-	m.expected, m.gone, m.inFlight, m.nextID = map[int64]rows{}, map[int64]rows{}, map[string]time.Time{}, 1
+	m.expected, m.gone, m.inFlight, m.nextID, m.dropped = map[int64]rows{}, map[int64]rows{}, map[string]time.Time{}, 1, -1
 }
 
 // expect notes what a writer's commit made of the rows and checks that the table agrees.
 func (s *Sim) expect(want rows) {
 	t := s.state()
-	head := t.Metadata.CurrentSnapshot()
-	s.expected[head.SnapshotID] = want
-	s.checkSnapshot(t, head)
-	s.emit(head.SnapshotID)
+	s.expectAt(t, t.Metadata.CurrentSnapshot(), want)
+}
+
+// expectAt is expect for a snapshot of any branch.
+func (s *Sim) expectAt(t *lake.Table, snap *table.Snapshot, want rows) {
+	s.expected[snap.SnapshotID] = want
+	s.checkSnapshot(t, snap)
+	s.emit(snap.SnapshotID)
 }
 
 // checkSnapshot compares a snapshot with the model and with the rules of the format.
@@ -59,12 +68,13 @@ func (s *Sim) checkSnapshot(t *lake.Table, snap *table.Snapshot) *snapshotView {
 		s.failf("snapshot %d is of nobody", snap.SnapshotID)
 		return nil
 	}
-	for id, text := range want {
+	columns := t.Metadata.CurrentSchema().Fields()
+	for id, rec := range want {
 		switch got, ok := v.rows[id]; {
 		case !ok:
 			s.failf("row %d is lost in snapshot %d", id, snap.SnapshotID)
-		case got.text != text:
-			s.failf("row %d is %q in snapshot %d, want %q", id, got.text, snap.SnapshotID, text)
+		case !sameValues(columns, got.rec, rec):
+			s.failf("row %d is %q in snapshot %d, want %q", id, rowText(columns, got.rec), snap.SnapshotID, rowText(columns, rec))
 		}
 	}
 	for id, got := range v.rows {
@@ -199,11 +209,19 @@ func (s *Sim) checkOurs(before, after *lake.Table, head, snap *table.Snapshot) {
 	if v == nil {
 		return
 	}
+	s.expected[snap.SnapshotID] = s.stored(after, v, s.expected[head.SnapshotID])
+	carried := false
 	for _, e := range v.deletes {
-		if e.SnapshotID == snap.SnapshotID && e.FileSequence == snap.SequenceNumber {
-			s.hit("deletes carried over to outputs")
-			break
+		if e.SnapshotID != snap.SnapshotID || e.FileSequence != snap.SequenceNumber {
+			continue
 		}
+		carried = true
+		if after.Metadata.Version() > 2 && e.File.ContentType() == iceberg.EntryContentPosDeletes && !lake.IsDeletionVector(e.File) {
+			s.failf("snapshot %d adds %s to a table of version 3", snap.SnapshotID, short(e.File.FilePath()))
+		}
+	}
+	if carried {
+		s.hit("deletes carried over to outputs")
 	}
 	if after.Metadata.Version() < 3 {
 		return
@@ -213,6 +231,31 @@ func (s *Sim) checkOurs(before, after *lake.Table, head, snap *table.Snapshot) {
 			s.failf("row %d had row ID %d and last update %d, now %d and %d", id, was.rowID, was.lastUpdated, is.rowID, is.lastUpdated)
 		}
 	}
+}
+
+// stored is what the rows are after a commit of ours: what was rewritten has lost the columns that were dropped at its time. A value that is still
+// there must be the row's.
+func (s *Sim) stored(t *lake.Table, v *snapshotView, want rows) rows {
+	shown := map[int]bool{}
+	for _, f := range t.Metadata.CurrentSchema().Fields() {
+		shown[f.ID] = true
+	}
+	out := make(rows, len(want))
+	for id, rec := range want {
+		out[id] = rec
+		for field, value := range rec {
+			got, there := v.rows[id].rec[field]
+			switch {
+			case shown[field] || there && got == value:
+			case there:
+				s.failf("row %d has %q in the dropped column %d, want %q", id, got, field, value)
+			default:
+				out[id] = maps.Clone(out[id])
+				delete(out[id], field)
+			}
+		}
+	}
+	return out
 }
 
 // described spells what no commit of ours changes.

@@ -34,7 +34,7 @@ type record map[int]string
 
 // place is one live row: where it is, and its lineage.
 type place struct {
-	text        string
+	rec         record
 	path        string
 	pos         int64
 	rowID       int64
@@ -104,8 +104,14 @@ func (r *reader) view(t *lake.Table, snap *table.Snapshot) (*snapshotView, error
 			v.files = append(v.files, e.File.FilePath())
 			if e.File.ContentType() == iceberg.EntryContentData {
 				v.data = append(v.data, e)
-			} else {
-				v.deletes = append(v.deletes, e)
+				continue
+			}
+			v.deletes = append(v.deletes, e)
+			if lake.IsDeletionVector(e.File) {
+				if key = "vector of " + *e.File.ReferencedDataFile(); seen[key] {
+					return nil, fmt.Errorf("%s has two deletion vectors in snapshot %d", short(*e.File.ReferencedDataFile()), snap.SnapshotID)
+				}
+				seen[key] = true
 			}
 		}
 	}
@@ -149,7 +155,6 @@ func (r *reader) readFile(t *lake.Table, v *snapshotView, e lake.Entry) error {
 			return err
 		}
 	}
-	columns := t.Metadata.CurrentSchema().Fields()
 	for pos, row := range rows {
 		if gone[pos] {
 			continue
@@ -162,7 +167,7 @@ func (r *reader) readFile(t *lake.Table, v *snapshotView, e lake.Entry) error {
 			return fmt.Errorf("row %d is twice: in %s at %d and in %s at %d", id, short(other.path), other.pos, short(path), pos)
 		}
 		v.rows[id] = place{
-			text: rowText(columns, row), path: path, pos: int64(pos), lastUpdated: number(row, fieldLastUpdated, e.DataSequence),
+			rec: row, path: path, pos: int64(pos), lastUpdated: number(row, fieldLastUpdated, e.DataSequence),
 			rowID: number(row, fieldRowID, deref(e.FirstRowID)+int64(pos)),
 		}
 	}
@@ -193,6 +198,28 @@ func rowText(columns []iceberg.NestedField, row record) string {
 		}
 	}
 	return b.String()
+}
+
+// sameValues compares two records in the columns.
+func sameValues(columns []iceberg.NestedField, a, b record) bool {
+	for _, f := range columns {
+		x, hasX := a[f.ID]
+		if y, hasY := b[f.ID]; x != y || hasX != hasY {
+			return false
+		}
+	}
+	return true
+}
+
+// visible is a record without the columns that are not shown.
+func visible(columns []iceberg.NestedField, rec record) record {
+	out := record{}
+	for _, f := range columns {
+		if value, ok := rec[f.ID]; ok {
+			out[f.ID] = value
+		}
+	}
+	return out
 }
 
 // apply marks the rows of a data file that a delete file deletes.

@@ -29,6 +29,7 @@ type run struct {
 	skew  time.Duration
 	// laptop runs die with their process; others are executed by a service that does not.
 	laptop bool
+	jobs   []maintenance.JobRequest
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -72,7 +73,7 @@ func (s *Sim) newRun(kind string, stateNumber int) *run {
 // call starts a run as the command line does.
 func (s *Sim) call(request maintenance.Request, stateNumber int) *run {
 	r := s.newRun("call", stateNumber)
-	r.laptop = true
+	r.laptop, r.jobs = true, request.Jobs
 	s.note("%s starts: %s", r.name, jobs(request))
 	s.spawn(func() {
 		err := r.acquireAndRun(request)
@@ -174,6 +175,15 @@ func (s *Sim) busy(stateNumber int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.all, func(r *run) bool { return r.state == stateNumber && !r.dead && !r.ended })
+}
+
+// underWay reports whether a run that was asked for a job has not ended.
+func (s *Sim) underWay(job maintenance.Job) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.all, func(r *run) bool {
+		return !r.dead && !r.ended && slices.ContainsFunc(r.jobs, func(j maintenance.JobRequest) bool { return j.Job == job })
+	})
 }
 
 // closeDead does for a dead run what its state machine would have done after a failure: abandon, then report.

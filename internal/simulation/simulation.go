@@ -85,8 +85,9 @@ func newSim(t *testing.T, seed uint64) *Sim {
 	s := &Sim{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), hits: map[string]int{}, hash: fnv.New64a()}
 	s.prof = newProfile(s.rng)
 	s.world = icebergtest.NewWorld(panicking{t})
+	s.world.Store = &keeping{Full: s.world.Store, held: map[[2]string]any{}}
 	opts := []icebergtest.TableOption{
-		icebergtest.Columns("id long", "g string", "val int"), icebergtest.Version(s.prof.version),
+		icebergtest.Columns("id long", "g string", "val int", "extra long"), icebergtest.Version(s.prof.version),
 		icebergtest.Property("write.parquet.compression-codec", "uncompressed"),
 		icebergtest.Property("write.metadata.compression-codec", "none"),
 	}
@@ -169,7 +170,7 @@ func (s *Sim) state() *lake.Table { return s.table.State() }
 // warm makes, outside of any bubble, what libraries make once and keep: channels of one bubble must not be met in another.
 var warm = sync.OnceFunc(func() {
 	machine()
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(800)
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
 		panic(err)

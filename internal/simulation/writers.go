@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -14,7 +12,6 @@ import (
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
-	"firn/internal/store"
 )
 
 // action is one thing that the world may do.
@@ -31,7 +28,10 @@ func actions() []action {
 		{"upsert", 12, (*Sim).upsert},
 		{"overwrite", 6, (*Sim).overwrite},
 		{"another maintainer", 4, (*Sim).otherMaintainer},
-		{"schema change", 5, (*Sim).evolve},
+		{"schema change", 8, (*Sim).evolve},
+		{"append to a branch", 3, (*Sim).branchOff},
+		{"publish a branch", 4, (*Sim).publish},
+		{"remove a file and add it again", 4, (*Sim).readd},
 		{"rollback", 4, (*Sim).rollback},
 		{"roll forward", 4, (*Sim).forward},
 		{"tag", 3, (*Sim).tag},
@@ -91,7 +91,7 @@ func (s *Sim) head() (*lake.Table, *snapshotView, rows) {
 func group(id int64) string { return string(rune('a' + id%3)) }
 
 // row makes a row of the current schema, for writing and for the model.
-func (s *Sim) row(t *lake.Table, id int64) (icebergtest.Row, string) {
+func (s *Sim) row(t *lake.Table, id int64) (icebergtest.Row, record) {
 	row, texts := icebergtest.Row{}, record{}
 	for i, f := range t.Metadata.CurrentSchema().Fields() {
 		switch {
@@ -109,15 +109,15 @@ func (s *Sim) row(t *lake.Table, id int64) (icebergtest.Row, string) {
 			texts[f.ID] = strconv.FormatInt(n, 10)
 		}
 	}
-	return row, rowText(t.Metadata.CurrentSchema().Fields(), texts)
+	return row, texts
 }
 
 // newRows makes a few new rows and puts them into the model.
 func (s *Sim) newRows(t *lake.Table, want rows) []icebergtest.Row {
 	var out []icebergtest.Row
 	for range 1 + s.rng.IntN(5) {
-		row, text := s.row(t, s.nextID)
-		want[s.nextID] = text
+		row, rec := s.row(t, s.nextID)
+		want[s.nextID] = rec
 		out = append(out, row)
 		s.nextID++
 	}
@@ -220,8 +220,8 @@ func (s *Sim) upsert() {
 		deletes = append(deletes, append(icebergtest.Row{}, icebergtest.Row{id, group(id)}[:len(columns)]...))
 		delete(want, id)
 		if s.rng.IntN(4) > 0 {
-			row, text := s.row(t, id)
-			fresh, want[id] = append(fresh, row), text
+			row, rec := s.row(t, id)
+			fresh, want[id] = append(fresh, row), rec
 		}
 	}
 	if len(deletes) == 0 {
@@ -247,8 +247,8 @@ func (s *Sim) overwrite() {
 	for _, id := range ids {
 		delete(want, id)
 		if s.rng.IntN(3) > 0 {
-			row, text := s.row(t, id)
-			fresh, want[id] = append(fresh, row), text
+			row, rec := s.row(t, id)
+			fresh, want[id] = append(fresh, row), rec
 		}
 	}
 	if len(fresh) > 0 {
@@ -297,6 +297,7 @@ func (s *Sim) otherMaintainer() {
 		for _, id := range slices.Sorted(maps.Keys(v.rows)) {
 			if at := v.rows[id]; at.path == e.File.FilePath() {
 				again = append(again, asRow(columns, recs[at.pos]))
+				want[id] = visible(columns, recs[at.pos])
 			}
 		}
 	}
@@ -322,85 +323,6 @@ func asRow(columns []iceberg.NestedField, rec record) icebergtest.Row {
 		}
 	}
 	return row
-}
-
-func (s *Sim) evolve() {
-	t := s.state()
-	fields := t.Metadata.CurrentSchema().Fields()
-	switch s.rng.IntN(3) {
-	case 0:
-		s.table.Evolve(icebergtest.AddColumn(fmt.Sprintf("x%d", t.Metadata.LastColumnID()), "long"))
-	case 1:
-		s.table.Evolve(icebergtest.RenameColumn(fields[2].Name, fmt.Sprintf("val%d", s.step)))
-	default:
-		if fields[2].Type == iceberg.PrimitiveTypes.Int64 {
-			return
-		}
-		s.table.Evolve(icebergtest.PromoteColumn(fields[2].Name, "long"))
-	}
-}
-
-// rollback sets main back to an earlier snapshot.
-func (s *Sim) rollback() {
-	t := s.state()
-	head := t.Metadata.CurrentSnapshot()
-	var earlier []int64
-	for at := head; at != nil && at.ParentSnapshotID != nil; {
-		if at = t.Metadata.SnapshotByID(*at.ParentSnapshotID); at != nil {
-			earlier = append(earlier, at.SnapshotID)
-		}
-	}
-	if len(earlier) == 0 {
-		return
-	}
-	to := earlier[min(s.rng.IntN(4), len(earlier)-1)]
-	s.undone = head.SnapshotID
-	s.table.Branch(table.MainBranch, to)
-	s.emit(to)
-}
-
-// forward sets main to the snapshot from which it was rolled back: the branch's head is what it was, as if nothing had happened.
-func (s *Sim) forward() {
-	if s.undone != 0 && s.state().Metadata.SnapshotByID(s.undone) != nil {
-		s.hit("rollback undone")
-		s.table.Branch(table.MainBranch, s.undone)
-		s.emit(s.undone)
-	}
-	s.undone = 0
-}
-
-func (s *Sim) tag() {
-	t := s.state()
-	snaps := t.Metadata.Snapshots()
-	s.table.Tag(fmt.Sprintf("t%d", s.rng.IntN(3)), snaps[s.rng.IntN(len(snaps))].SnapshotID)
-}
-
-func (s *Sim) property() { s.table.SetProperty("owner", strconv.Itoa(s.step)) }
-
-func (s *Sim) repartition() {
-	spec := dataSpec(s.state())
-	switch {
-	case spec.IsUnpartitioned():
-		s.table.Repartition("g")
-	case s.state().Metadata.Version() > 1:
-		s.table.Repartition()
-	}
-}
-
-func (s *Sim) upgrade() {
-	if s.state().Metadata.Version() == 2 {
-		s.hit("format upgrade")
-		s.table.Upgrade(3)
-	}
-}
-
-// writeAhead is a writer that has written a file and will commit it some hours later.
-func (s *Sim) writeAhead() {
-	location := fmt.Sprintf("s3://world/db/t/data/ahead-%d.parquet", s.step)
-	if err := s.world.Store.Put(context.Background(), location, []byte("rows"), store.WriteOptions{}); err != nil {
-		panic(worldFault(err.Error()))
-	}
-	s.inFlight[location] = s.world.Clock.Now()
 }
 
 // startRun starts a run of some of the jobs.

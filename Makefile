@@ -67,6 +67,18 @@ build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources,
 	done
 	@tools/sizes.sh dist/$(ARCH)
 
+infra-test: $(LINT) ## vet, lint and test the CDK app: privileges, golden template, cdk-nag (needs Node 20 or newer)
+	@tools/node.sh && cd infra && $(GO) mod tidy -diff && $(GO) vet ./... && ../$(LINT) run ./... && $(GO) test -timeout 10m ./...
+
+infra-golden: ## write the golden template anew and show the difference
+	cd infra && $(GO) test ./stack -run TestGolden -update && git diff --stat
+
+synth: ## the CloudFormation template, under cdk.out: CDK="-c warehouse=s3://b/p -c tables='db.*'"; no account, no npm
+	@tools/node.sh && tools/synth.sh $(CDK)
+
+diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c warehouse=..."; needs npx and credentials
+	npx cdk $@ $(CDK)
+
 golden: ## write the golden files and case files anew and show the difference
 	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update
 	$(GO) test $$(grep -rl 'datadriven.RunTest' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -rewrite

@@ -34,7 +34,7 @@ type commands struct {
 	globals
 
 	Call     callCommand     `cmd:"" help:"Run one maintenance procedure of Spark's on one table."`
-	SQL      sqlCommand      `cmd:"" name:"sql" help:"Run statements written for Spark: CALL, EXPLAIN CALL, ALTER TABLE ... TBLPROPERTIES."`
+	SQL      sqlCommand      `cmd:"" name:"sql" help:"Run statements written for Spark: CALL, EXPLAIN CALL, ALTER TABLE."`
 	Run      runCommand      `cmd:"" help:"Run the chain of jobs on one table through the state machine."`
 	Inspect  inspectCommand  `cmd:"" help:"Look before you clean: a table's health, and which job it asks for."`
 	Explain  explainCommand  `cmd:"" help:"Show the effective policy and what is due, with reasons."`
@@ -224,8 +224,13 @@ func (a *app) logger() *slog.Logger {
 	return telemetry.NewLogger(a.stderr, a.globals.LogFormat == "json", level)
 }
 
-// runner returns the local host of the state machine.
+// runner returns the local host of the state machine, which tells its progress.
 func (a *app) runner() (*local.Runner, error) {
+	return a.host(local.Options{Observe: a.progress()})
+}
+
+// host returns the local host of the state machine with the options that differ from command to command.
+func (a *app) host(opts local.Options) (*local.Runner, error) {
 	clients, err := a.open()
 	if err != nil {
 		return nil, err
@@ -237,5 +242,6 @@ func (a *app) runner() (*local.Runner, error) {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make state folder: %w", err)
 	}
-	return local.NewRunner(a.ctx, clients, local.Options{LockDir: filepath.Join(dir, "locks"), Now: a.now, Log: a.logger(), Observe: a.progress()})
+	opts.LockDir, opts.Now, opts.Log = filepath.Join(dir, "locks"), a.now, a.logger()
+	return local.NewRunner(a.ctx, clients, opts)
 }

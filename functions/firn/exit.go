@@ -135,10 +135,6 @@ type (
 		Policy string `placeholder:"FILE"`
 		JSON   bool   `name:"json"`
 	}
-	serveCommand struct {
-		Every string `placeholder:"30s"`
-		HTTP  string `name:"http" placeholder:"ADDR"`
-	}
 )
 
 // Run refuses.
@@ -146,6 +142,3 @@ func (*restoreCommand) Run(*app) error { return &notBuiltError{"firn restore"} }
 
 // Run refuses.
 func (*replayCommand) Run(*app) error { return &notBuiltError{"firn replay"} }
-
-// Run refuses.
-func (*serveCommand) Run(*app) error { return &notBuiltError{"firn serve"} }

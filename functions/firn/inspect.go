@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"firn/internal/edge"
 	"firn/internal/lake"
 	"firn/internal/local/inspect"
+	"firn/internal/maintenance"
 	"firn/internal/policy"
 )
 
@@ -62,11 +64,16 @@ func (a *app) look(name string) (look, error) {
 	if err != nil {
 		return look{}, err
 	}
-	l, err := a.clients.Lake(a.ctx, id.Catalog)
+	return a.lookAt(a.ctx, id)
+}
+
+// lookAt is look for a table whose name was parsed.
+func (a *app) lookAt(ctx context.Context, id maintenance.TableID) (look, error) {
+	l, err := a.clients.Lake(ctx, id.Catalog)
 	if err != nil {
 		return look{}, err
 	}
-	t, err := lake.Load(a.ctx, l.Catalog, l.Store, id)
+	t, err := lake.Load(ctx, l.Catalog, l.Store, id)
 	if err != nil {
 		return look{}, err
 	}
@@ -74,10 +81,10 @@ func (a *app) look(name string) (look, error) {
 	if out.policy, err = effective(a.clients, t); err != nil {
 		return look{}, err
 	}
-	if out.past, err = inspect.Past(a.ctx, a.history(), id, a.now()); err != nil {
+	if out.past, err = inspect.Past(ctx, a.history(), id, a.now()); err != nil {
 		return look{}, err
 	}
-	out.view, err = inspect.Look(a.ctx, l.Store, t, a.now())
+	out.view, err = inspect.Look(ctx, l.Store, t, a.now())
 	return out, err
 }
 

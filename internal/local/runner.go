@@ -144,6 +144,19 @@ func (r *Runner) acquire(ctx context.Context, st state.Store, id maintenance.Tab
 	}
 }
 
+// CloseDead closes the run that holds the table's lease if its process is dead. It is no error when the process lives, or the table is free.
+func (r *Runner) CloseDead(ctx context.Context, id maintenance.TableID) error {
+	st, err := r.Clients.State(ctx)
+	if err != nil {
+		return err
+	}
+	var busy *BusyError
+	if err := r.closeHolder(ctx, st, id); !errors.As(err, &busy) {
+		return err
+	}
+	return nil
+}
+
 // closeHolder closes the run that holds the table's lease, if its process is dead; else it is a BusyError.
 func (r *Runner) closeHolder(ctx context.Context, st state.Store, id maintenance.TableID) error {
 	held, found, err := st.Current(ctx, id)

@@ -1,0 +1,80 @@
+package evaluate_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"firn/internal/event"
+	"firn/internal/maintenance"
+)
+
+// Counts are what one look at a commit with one manifest asks for, as TestRequestsOfALook counts it.
+type Counts struct{ ObjectReads, ItemReads, ItemWrites int64 }
+
+// lookCounts: metadata file, manifest list, manifest; the lease's item and the head, read; the claim and the head, written. A decision that says something
+// new is one write more.
+func lookCounts() Counts { return Counts{ObjectReads: 3, ItemReads: 2, ItemWrites: 2} }
+
+// Prices in dollars, us-east-1, on demand: docs/cost.md names them.
+const (
+	getPrice        = 0.0004 / 1000
+	itemReadPrice   = 0.125 / 1e6
+	itemWritePrice  = 0.625 / 1e6
+	messagePrice    = 0.4 / 1e6
+	invocationPrice = 0.2 / 1e6
+	gbSecondPrice   = 0.0000133334
+)
+
+// look is the model of one look: memory in GB, milliseconds billed, messages of SQS, invocations.
+type modelledLook struct {
+	counts                          Counts
+	memoryGB, ms, messages, invoked float64
+}
+
+func (m modelledLook) dollars() float64 {
+	c := m.counts
+	return float64(c.ObjectReads)*getPrice + float64(c.ItemReads)*itemReadPrice + float64(c.ItemWrites)*2*itemWritePrice +
+		m.messages*messagePrice + m.invoked*invocationPrice + m.memoryGB*m.ms/1000*gbSecondPrice
+}
+
+// perCommit: a look for each commit, a message that is sent, received and deleted, ten of them a batch, 100 ms of which are waiting for answers.
+func perCommit() modelledLook {
+	return modelledLook{counts: lookCounts(), memoryGB: 0.25, ms: 100, messages: 1.2, invoked: 0.1}
+}
+
+// TestCostModel keeps docs/cost.md in step with the counts, and within the promises.
+func TestCostModel(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/cost.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := perCommit().dollars() * 1e6
+	idle := perCommit()
+	idle.counts = Counts{ObjectReads: 1, ItemReads: 3, ItemWrites: 2}
+	fleet := idle.dollars() * 1000 * 24 * 30
+	for _, line := range []string{
+		fmt.Sprintf("**$%.2f** per million commits", commit), fmt.Sprintf("**$%.2f** a month", fleet),
+		fmt.Sprintf("%d object reads, %d item reads, %d item writes", lookCounts().ObjectReads, lookCounts().ItemReads, lookCounts().ItemWrites),
+	} {
+		if !strings.Contains(string(data), line) {
+			t.Errorf("docs/cost.md does not say %q", line)
+		}
+	}
+	if commit > 5.0 || fleet > 5.0 {
+		t.Errorf("$%.2f per million commits, $%.2f a month for an idle fleet: the promise is $5 for both", commit, fleet)
+	}
+}
+
+func oneNotice(tb testing.TB) events.SQSEvent {
+	tb.Helper()
+	body, err := event.Encode(event.Notice{Source: event.SourceCommitted, Table: maintenance.TableID{Namespace: "db", Name: "t"}})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return events.SQSEvent{Records: []events.SQSMessage{{MessageId: "1", Body: string(body)}}}
+}

@@ -23,6 +23,8 @@ const (
 	bigRows, bigShare, fairShare = 250_000, 2, 8
 	// headerBytes is the most that a page header is looked for in.
 	headerBytes = 1 << 20
+	// headerStep is how much more of a header that is cut is looked at.
+	headerStep = 4 << 10
 )
 
 // keep decides whether a row group is copied as a whole, and then keeps its footer. Pages are not merged and nothing is decoded, so all columns
@@ -153,8 +155,9 @@ type stream struct {
 	source rowGroupOf
 	leaf   *layout.Leaf
 	chunk  *chunk
-	// rest is the begin of a page of which more is to come.
+	// rest is the begin of a page of which more is to come: lacks bytes at least.
 	rest   []byte
+	lacks  int
 	values int64
 	pages  int
 }
@@ -199,30 +202,47 @@ func (c *stream) copy(ctx context.Context, f *fetcher, parts []part) error {
 	return nil
 }
 
-// check walks the pages that end in data.
-func (c *stream) check(data []byte) error {
-	if len(c.rest) > 0 {
-		c.rest = append(c.rest, data...)
-		data = c.rest
+// check walks the pages that end in data. Of a page that is cut only what it lacks is put together.
+func (c *stream) check(data []byte) (err error) {
+	for len(c.rest) > 0 && len(data) > 0 {
+		n := min(len(data), c.lacks)
+		c.rest, data = append(c.rest, data[:n]...), data[n:]
+		rest, err := c.walk(c.rest)
+		if err != nil {
+			return err
+		}
+		c.rest = append(c.rest[:0], rest...)
 	}
+	if len(c.rest) > 0 {
+		return nil
+	}
+	data, err = c.walk(data)
+	c.rest = append(c.rest, data...)
+	return err
+}
+
+// walk checks whole pages, and returns the begin of one that is cut; c.lacks is then how much of it is missing, at least.
+func (c *stream) walk(data []byte) (rest []byte, err error) {
 	for len(data) > 0 {
 		h, err := footer.DecodePage(data)
 		if err != nil {
 			if len(data) > headerBytes {
-				return err
+				return nil, err
 			}
-			break // Cut off, or found to be no header at the chunk's end.
+			c.lacks = headerStep
+			return data, nil // Cut off, or found to be no header at the chunk's end.
 		}
 		end := int64(h.Length) + h.CompressedBody()
 		if end > c.chunk.length {
-			return fmt.Errorf("a page of %d bytes in a chunk of %d: %w", end, c.chunk.length, footer.ErrMalformed)
+			return nil, fmt.Errorf("a page of %d bytes in a chunk of %d: %w", end, c.chunk.length, footer.ErrMalformed)
 		}
 		if end > int64(len(data)) {
-			break
+			c.lacks = int(end) - len(data)
+			return data, nil
 		}
 		body := data[h.Length:end]
 		if crc, ok := h.CRC(); ok && crc != crc32.ChecksumIEEE(body) {
-			return fmt.Errorf("the page's checksum is %08x, its bytes have %08x: %w", crc, crc32.ChecksumIEEE(body), footer.ErrMalformed)
+			return nil, fmt.Errorf("the page's checksum is %08x, its bytes have %08x: %w", crc, crc32.ChecksumIEEE(body), footer.ErrMalformed)
 		}
 		if t := h.Type(); t == footer.DataPage || t == footer.DataPageV2 {
 			c.values += h.Values()
@@ -230,8 +250,7 @@ func (c *stream) check(data []byte) error {
 		}
 		data = data[end:]
 	}
-	c.rest = append(c.rest[:0], data...)
-	return nil
+	return nil, nil
 }
 
 // shift moves a chunk's footer. Its statistics stay as they are, unless their writer is known to get them wrong: readers tell that by the writer's

@@ -39,8 +39,8 @@ type place struct {
 }
 
 // cluster writes the live entries of manifests of one spec and content anew, ordered by partition. In memory are 12 bytes an entry, each distinct
-// partition tuple once, and the entries of about one output manifest (a window): each window reads only the manifests that hold an entry of it, once
-// more.
+// partition tuple once, the entries of about one output manifest (a window), and the encoded entries of the windows of one pass. A pass reads the
+// manifests that hold an entry of its windows once more.
 func (b *build) cluster(ctx context.Context, w *roller, manifests []iceberg.ManifestFile) error {
 	c := b.a.Cluster
 	w.target += w.target / 5
@@ -51,12 +51,9 @@ func (b *build) cluster(ctx context.Context, w *roller, manifests []iceberg.Mani
 	ends := pieces(places, c.Pieces[w.content], w.spec.IsUnpartitioned())
 	weights := entryBytes(manifests, places)
 	for begin := 0; begin < len(places); {
-		end, size := begin, int64(0)
-		for end < len(places) && size < w.target {
-			size += weights[places[end].manifest]
-			end++
-		}
-		if err := b.window(ctx, w, manifests, places[begin:end], ends[begin:end]); err != nil {
+		windows := nextPass(places[begin:], weights, w.target)
+		end := begin + windows[len(windows)-1]
+		if err := b.pass(ctx, w, manifests, places[begin:end], ends[begin:end], windows); err != nil {
 			return err
 		}
 		begin = end
@@ -96,7 +93,7 @@ func (b *build) survey(ctx context.Context, spec iceberg.PartitionSpec, manifest
 	group.SetLimit(clusterReaders)
 	for i, m := range manifests {
 		group.Go(func() error {
-			for e, err := range lake.Entries(ctx, b.p.Store, m, lake.EntryOptions{WithoutStats: true}) {
+			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{WithoutStats: true}) {
 				if err != nil {
 					return err
 				}
@@ -182,50 +179,4 @@ func pieces(places []place, wanted int, unpartitioned bool) []bool {
 		}
 	}
 	return ends
-}
-
-// window reads the entries at these places, with statistics, and writes them in order; an output ends behind each entry that ends one.
-func (b *build) window(ctx context.Context, w *roller, manifests []iceberg.ManifestFile, places []place, ends []bool) error {
-	at := map[int32]map[int32]int{} // manifest → entry → index in the window
-	for i, p := range places {
-		if at[p.manifest] == nil {
-			at[p.manifest] = map[int32]int{}
-		}
-		at[p.manifest][p.entry] = i
-	}
-	entries := make([]lake.Entry, len(places))
-	group, readCtx := errgroup.WithContext(ctx)
-	group.SetLimit(clusterReaders)
-	for i, wanted := range at {
-		m := manifests[i]
-		group.Go(func() error {
-			n, left := int32(0), len(wanted)
-			for e, err := range lake.Entries(readCtx, b.p.Store, m, lake.EntryOptions{}) {
-				if err != nil {
-					return err
-				}
-				if index, ok := wanted[n]; ok {
-					entries[index], left = e, left-1
-				}
-				if n++; left == 0 {
-					return nil
-				}
-			}
-			return fmt.Errorf("%d entries are missing in %s: %w", left, m.FilePath(), ErrMismatch)
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for i, e := range entries {
-		if err := w.write(ctx, e.Raw, (*iceberg.ManifestWriter).Existing); err != nil {
-			return fmt.Errorf("copy entry %s: %w", e, err)
-		}
-		if ends[i] {
-			if err := w.roll(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

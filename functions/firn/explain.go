@@ -42,7 +42,7 @@ func (c *explainCommand) Run(a *app) error {
 		return err
 	}
 	e := explanation{
-		Table: health.Table, Mode: look.policy.Mode(), Automatic: automatic(look.policy.Mode(), health.AsksFor), Policy: look.policy.Explain(), Due: health.Due,
+		Table: health.Table, Mode: look.policy.Mode(), Automatic: automatic(look.policy.Mode(), health.Automatic()), Policy: look.policy.Explain(), Due: health.Due,
 	}
 	if c.JSON {
 		return a.printJSON(e)

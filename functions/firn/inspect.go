@@ -21,7 +21,7 @@ import (
 // inspectCommand shows a table's health, or one of its metadata tables.
 type inspectCommand struct {
 	Table string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
-	View  string `help:"Show a metadata table instead: snapshots, history, refs, files, partitions, manifests or metadata_log." placeholder:"V"`
+	View  string `help:"Show a metadata table of Spark instead: snapshots, history, refs, files, entries, manifests, partitions, position_deletes, metadata_log_entries, all_files, ..." placeholder:"V"`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 	HTML  string `name:"html" help:"Write a page of its own to this file." placeholder:"FILE" type:"path"`
 }
@@ -104,7 +104,7 @@ func effective(clients *edge.Clients, t *lake.Table) (policy.Policy, error) {
 func (l look) health(a *app) (inspect.Health, error) { return l.view.Health(a.ctx, l.policy, l.past) }
 
 func (c *inspectCommand) view(a *app, l look) error {
-	if !slices.Contains(inspect.ViewNames(), strings.TrimSuffix(strings.ToLower(c.View), "_entries")) {
+	if !inspect.IsView(c.View) {
 		_, err := l.view.Rows(a.ctx, c.View)
 		return &usageError{err}
 	}
@@ -202,7 +202,7 @@ func printDue(out io.Writer, due []inspect.Due) error {
 		if d.Due {
 			word = "yes"
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", d.Job, word, d.Reason)
+		fmt.Fprintf(w, "  %s\t%s\t%s\n", d.Job, word, strings.TrimSuffix(d.Reason+": "+d.Call, ": "))
 	}
 	return w.Flush()
 }

@@ -73,7 +73,7 @@ func TestCallsOfTheOracle(t *testing.T) {
 				t.Run(kase, func(t *testing.T) {
 					steps := icebergtest.Reference(t, name).Oracle(t, kase).Steps
 					if !built(steps[0]) {
-						t.Skipf("%s is not built", steps[0].Procedure)
+						t.Skipf("%s%s is left out: Spark's file_list_view is of its session, and other statements belong to the engine that writes", steps[0].Call, steps[0].Statement)
 					}
 					b := newBench(t)
 					ref := b.reference(name)
@@ -92,7 +92,7 @@ func TestCallsOfTheOracle(t *testing.T) {
 	}
 }
 
-// built reports whether a step is one that Firn runs.
+// built reports whether a step is one that Firn runs: all but calls with file_list_view, statements other than ALTER TABLE, and procedures that are no job.
 func built(s icebergtest.OracleStep) bool {
 	switch {
 	case s.Statement != "":

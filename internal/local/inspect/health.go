@@ -35,12 +35,17 @@ type Health struct {
 	Manifests        Manifests   `json:"manifests"`
 	Partitions       int         `json:"partitions"`
 	TopPartitions    []Partition `json:"top_partitions"`
+	// Clustering is nil for a table without a sort order.
+	Clustering *Clustering `json:"clustering,omitempty"`
 	// Faults are contradictions in the metadata.
 	Faults []string `json:"faults,omitempty"`
 	// Mode is what automatic runs may do, AsksFor the jobs that the symptoms ask for, Due the decision about each job.
 	Mode    policy.Mode `json:"mode"`
 	AsksFor []string    `json:"asks_for"`
 	Due     []Due       `json:"due"`
+
+	// name is the table's without the catalog.
+	name string
 }
 
 // Snapshots describes the snapshots.
@@ -70,6 +75,8 @@ type Due struct {
 	Job    string `json:"job"`
 	Due    bool   `json:"due"`
 	Reason string `json:"reason"`
+	// Call is the statement that does it, where no run does by itself.
+	Call string `json:"call,omitempty"`
 }
 
 // History is what is known of earlier runs on the table; the zero value is "nothing".
@@ -90,7 +97,8 @@ func (v *View) Health(ctx context.Context, p policy.Policy, past History) (Healt
 		LookedAt: stamp(v.now.UnixMilli()), MetadataLocation: v.Table.Pointer.MetadataLocation, MetadataFiles: 1, TargetBytes: v.Target(),
 		DataFiles: s.files, DeleteFiles: s.deletes, Manifests: v.manifestCounts(), Partitions: len(s.partitions),
 		TopPartitions: s.partitions[:min(topPartitions, len(s.partitions))], Faults: s.faults, Mode: p.Mode(), Snapshots: v.snapshotCounts(),
-		AsksFor: []string{}, Refs: []string{},
+		AsksFor: []string{}, Refs: []string{}, Clustering: s.clusters.worst(),
+		name: v.Table.ID.Namespace.String() + "." + v.Table.ID.Name,
 	}
 	for range meta.PreviousFiles() {
 		h.MetadataFiles++
@@ -105,6 +113,7 @@ func (v *View) Health(ctx context.Context, p policy.Policy, past History) (Healt
 			h.AsksFor = append(h.AsksFor, string(d.Job))
 		}
 	}
+	h.askForSort()
 	return h, nil
 }
 

@@ -114,3 +114,37 @@ func TestEmptyTableHasHealthAndPage(t *testing.T) {
 		t.Errorf("unknown view: %v", err)
 	}
 }
+
+// TestEveryViewOfSpark: each metadata table of Spark's has a view, which tells live files from those of other snapshots and from deleted entries.
+func TestEveryViewOfSpark(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	first := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a", 1.5}, icebergtest.Row{2, "a", nil})).DataFiles[0]
+	gone := tbl.Commit(icebergtest.Append(icebergtest.Row{3, "b", 1.5})).DataFiles[0]
+	tbl.Commit(icebergtest.DeletePositions(first, 1))
+	tbl.Commit(icebergtest.Remove(gone))
+	v, _ := health(t, w, tbl, inspect.History{})
+	for view, want := range map[string]int{
+		"snapshots": 4, "history": 4, "refs": 1, "metadata_log_entries": 5, "metadata_log": 5, "files": 2, "data_files": 1, "delete_files": 1, "entries": 3,
+		"manifests": 3, "partitions": 1, "position_deletes": 1, "all_data_files": 2, "all_delete_files": 1, "all_files": 3, "all_entries": 4,
+		"all_manifests": 9,
+	} {
+		rows, err := v.Rows(context.Background(), view)
+		if err != nil || len(rows.Rows) != want {
+			t.Errorf("view %s has %d rows, want %d (%v)", view, len(rows.Rows), want, err)
+		}
+		for _, row := range rows.Rows {
+			if len(row) != len(rows.Columns) {
+				t.Errorf("view %s: a row of %d values under %d columns", view, len(row), len(rows.Columns))
+			}
+		}
+	}
+	positions, err := v.Rows(context.Background(), "position_deletes")
+	if err != nil || positions.Rows[0][0] != first || positions.Rows[0][1] != uint64(1) || positions.Rows[0][3] != "g=a" {
+		t.Errorf("position_deletes %v (%v)", positions.Rows, err)
+	}
+	if names := inspect.ViewNames(); len(names) != 16 {
+		t.Errorf("views %v", names)
+	}
+}

@@ -141,6 +141,7 @@ type survey struct {
 	deletes    Deletes
 	partitions []Partition
 	faults     []string
+	clusters   *clusters
 }
 
 // survey reads all manifests of the snapshot, the delete manifests first.
@@ -148,6 +149,9 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 	s := survey{files: Files{Formats: map[string]int64{}}}
 	index, err := lake.BuildDeleteIndex(ctx, v.store, v.Table, v.manifests)
 	if err != nil {
+		return s, err
+	}
+	if s.clusters, err = v.newClusters(); err != nil {
 		return s, err
 	}
 	byKey := map[string]*Partition{}
@@ -159,11 +163,13 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 		if m.ManifestContent() != iceberg.ManifestContentData {
 			continue
 		}
-		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{WithoutStats: true}) {
+		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{WithoutStats: true, PruningStats: s.clusters != nil}) {
 			if err != nil {
 				return s, err
 			}
-			v.countData(&s, v.home(byKey, e), e)
+			home := v.home(byKey, e)
+			v.countData(&s, home, e)
+			s.clusters.add(home.Name, e)
 			applying, err := index.For(e)
 			if err != nil {
 				s.faults = append(s.faults, err.Error())

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/iceberg-go"
-
-	"firn/internal/lake"
 	"firn/internal/maintenance"
+	"firn/internal/sparksql"
 )
 
 // Rows are a metadata table: Spark's column names, and a value a column in each row (nil is null).
@@ -25,23 +23,37 @@ type Rows struct {
 // views are the metadata tables by name.
 func views() map[string]func(*View, context.Context) (Rows, error) {
 	return map[string]func(*View, context.Context) (Rows, error){
-		"snapshots": (*View).snapshots, "history": (*View).history, "refs": (*View).refs, "files": (*View).files,
-		"partitions": (*View).partitionRows, "manifests": (*View).manifestRows, "metadata_log": (*View).metadataLog,
+		"snapshots": (*View).snapshots, "history": (*View).history, "refs": (*View).refs, "metadata_log_entries": (*View).metadataLog,
+		"partitions": (*View).partitionRows, "manifests": (*View).manifestRows, "all_manifests": (*View).allManifestRows,
+		"position_deletes": (*View).positionDeletes,
+		"files":            (*View).files, "data_files": (*View).dataFiles, "delete_files": (*View).deleteFiles, "entries": (*View).entries,
+		"all_files": (*View).allFiles, "all_data_files": (*View).allDataFiles, "all_delete_files": (*View).allDeleteFiles,
+		"all_entries": (*View).allEntries,
 	}
 }
 
-// ViewNames lists the views.
-func ViewNames() []string {
-	return []string{"snapshots", "history", "refs", "files", "partitions", "manifests", "metadata_log"}
+// ViewNames lists the views: Spark's metadata tables.
+func ViewNames() []string { return sparksql.MetadataTables() }
+
+// viewName spells a view as Spark does; metadata_log is short for metadata_log_entries.
+func viewName(name string) string {
+	if name = strings.ToLower(name); name == "metadata_log" {
+		return "metadata_log_entries"
+	}
+	return name
 }
 
-// Rows reads one view; Spark's name metadata_log_entries is understood too.
+// IsView reports whether there is a view of that name.
+func IsView(name string) bool { return views()[viewName(name)] != nil }
+
+// Rows reads one view.
 func (v *View) Rows(ctx context.Context, name string) (Rows, error) {
-	read, known := views()[strings.TrimSuffix(strings.ToLower(name), "_entries")]
-	if !known {
+	if !IsView(name) {
 		return Rows{}, fmt.Errorf("unknown view %q%s; the views are %s", name, maintenance.Suggestion(name, ViewNames()), strings.Join(ViewNames(), ", "))
 	}
-	return read(v, ctx)
+	rows, err := views()[viewName(name)](v, ctx)
+	rows.View = viewName(name)
+	return rows, err
 }
 
 // MarshalJSON writes the rows as objects.
@@ -59,8 +71,8 @@ func (r Rows) MarshalJSON() ([]byte, error) {
 
 func (v *View) snapshots(context.Context) (Rows, error) {
 	rows := Rows{
-		View: "snapshots", Columns: []string{"committed_at", "snapshot_id", "parent_id", "operation", "manifest_list", "summary"},
-		Wide: []string{"manifest_list", "summary"},
+		Columns: []string{"committed_at", "snapshot_id", "parent_id", "operation", "manifest_list", "summary"},
+		Wide:    []string{"manifest_list", "summary"},
 	}
 	for _, s := range v.Table.Metadata.Snapshots() {
 		var operation any
@@ -75,7 +87,7 @@ func (v *View) snapshots(context.Context) (Rows, error) {
 
 // history is the snapshot log: when each state became the current one.
 func (v *View) history(context.Context) (Rows, error) {
-	rows := Rows{View: "history", Columns: []string{"made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"}}
+	rows := Rows{Columns: []string{"made_current_at", "snapshot_id", "parent_id", "is_current_ancestor"}}
 	ancestors := map[int64]bool{}
 	for s := v.Table.Metadata.CurrentSnapshot(); s != nil && !ancestors[s.SnapshotID]; {
 		ancestors[s.SnapshotID] = true
@@ -95,7 +107,7 @@ func (v *View) history(context.Context) (Rows, error) {
 }
 
 func (v *View) refs(context.Context) (Rows, error) {
-	rows := Rows{View: "refs", Columns: []string{
+	rows := Rows{Columns: []string{
 		"name", "type", "snapshot_id", "max_reference_age_in_ms", "min_snapshots_to_keep", "max_snapshot_age_in_ms",
 	}}
 	for name, r := range v.Table.Metadata.Refs() {
@@ -107,43 +119,8 @@ func (v *View) refs(context.Context) (Rows, error) {
 	return rows, nil
 }
 
-// files are the live data and delete files of the current snapshot.
-func (v *View) files(ctx context.Context) (Rows, error) {
-	rows := Rows{
-		View: "files",
-		Columns: []string{
-			"content", "file_path", "file_format", "spec_id", "partition", "record_count", "file_size_in_bytes", "column_sizes", "value_counts",
-			"null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "key_metadata", "split_offsets", "equality_ids", "sort_order_id",
-			"first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes",
-		},
-		Wide: []string{
-			"file_format", "column_sizes", "value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "key_metadata",
-			"split_offsets", "equality_ids", "sort_order_id", "first_row_id", "referenced_data_file", "content_offset", "content_size_in_bytes",
-		},
-	}
-	for _, m := range v.manifests {
-		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{}) {
-			if err != nil {
-				return rows, err
-			}
-			f := e.File
-			var partition any
-			if spec := v.specs[e.SpecID]; !spec.IsUnpartitioned() {
-				partition = v.partition(e.SpecID, f.Partition())
-			}
-			rows.Rows = append(rows.Rows, []any{
-				int(f.ContentType()), f.FilePath(), string(f.FileFormat()), e.SpecID, partition, f.Count(), f.FileSizeBytes(), f.ColumnSizes(),
-				f.ValueCounts(), f.NullValueCounts(), f.NaNValueCounts(), f.LowerBoundValues(), f.UpperBoundValues(), bytesOrNil(f.KeyMetadata()),
-				f.SplitOffsets(), f.EqualityFieldIDs(), value(f.SortOrderID()), value(e.FirstRowID), value(f.ReferencedDataFile()),
-				value(f.ContentOffset()), value(f.ContentSizeInBytes()),
-			})
-		}
-	}
-	return rows, nil
-}
-
 func (v *View) partitionRows(ctx context.Context) (Rows, error) {
-	rows := Rows{View: "partitions", Columns: []string{
+	rows := Rows{Columns: []string{
 		"partition", "spec_id", "record_count", "file_count", "total_data_file_size_in_bytes", "position_delete_record_count",
 		"position_delete_file_count", "equality_delete_record_count", "equality_delete_file_count", "last_updated_at", "last_updated_snapshot_id",
 	}}
@@ -164,24 +141,9 @@ func (v *View) partitionRows(ctx context.Context) (Rows, error) {
 	return rows, nil
 }
 
-func (v *View) manifestRows(context.Context) (Rows, error) {
-	rows := Rows{View: "manifests", Columns: []string{
-		"content", "path", "length", "partition_spec_id", "added_snapshot_id", "added_data_files_count", "existing_data_files_count",
-		"deleted_data_files_count", "added_delete_files_count", "existing_delete_files_count", "deleted_delete_files_count",
-	}}
-	for _, m := range v.manifests {
-		counts := []any{m.AddedDataFiles(), m.ExistingDataFiles(), m.DeletedDataFiles(), 0, 0, 0}
-		if m.ManifestContent() == iceberg.ManifestContentDeletes {
-			counts = append([]any{0, 0, 0}, counts[:3]...)
-		}
-		rows.Rows = append(rows.Rows, append([]any{int(m.ManifestContent()), m.FilePath(), m.Length(), m.PartitionSpecID(), m.SnapshotID()}, counts...))
-	}
-	return rows, nil
-}
-
 // metadataLog is the metadata log and the current file, each with the snapshot that was current then.
 func (v *View) metadataLog(context.Context) (Rows, error) {
-	rows := Rows{View: "metadata_log", Columns: []string{"timestamp", "file", "latest_snapshot_id", "latest_schema_id", "latest_sequence_number"}}
+	rows := Rows{Columns: []string{"timestamp", "file", "latest_snapshot_id", "latest_schema_id", "latest_sequence_number"}}
 	meta := v.Table.Metadata
 	add := func(ms int64, file string) {
 		var id, schema, sequence any
@@ -209,11 +171,4 @@ func value[T any](p *T) any {
 		return nil
 	}
 	return *p
-}
-
-func bytesOrNil(b []byte) any {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -85,13 +86,7 @@ func TestHistories(t *testing.T) {
 			record(t, done{seed, *stepsFlag, time.Since(start).Seconds(), c})
 		})
 	}
-	for _, job := range slices.Sorted(func(yield func(string) bool) {
-		for name := range procedures() {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
+	for _, job := range slices.Sorted(maps.Keys(procedures())) {
 		t.Logf("%s changed something in %d of %d steps", job, total.Changed[job], total.Steps[job])
 		if last-first >= 9 && *stepsFlag >= 15 && !t.Failed() && 5*total.Changed[job] < total.Steps[job] {
 			t.Errorf("%s changed something in fewer than a fifth of its steps", job)

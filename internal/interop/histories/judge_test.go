@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"testing"
 
 	"firn/internal/icebergtest"
 )
@@ -90,6 +91,9 @@ func (h *history) look(want icebergtest.Content) {
 	if d != "" {
 		h.tally.count(engine+" cannot read", true)
 		h.log = append(h.log, "    "+engine+" does not read this rightly: "+firstLine(d))
+		if testing.Verbose() {
+			h.t.Log(h.log[len(h.log)-1])
+		}
 	}
 	h.lineage = nil
 	if h.m.version == 3 && h.m.rng.IntN(3) == 0 {

@@ -40,7 +40,7 @@ func NewTwin(ctx context.Context, newRunner func(notifier report.Notifier) (*Run
 	}
 	t.evaluate = evaluate.New(evaluate.Deps{
 		Catalog:        runner.Clients.Reader,
-		DefaultCatalog: runner.Clients.DefaultCatalog(), State: st, Starter: t, Policy: document,
+		DefaultCatalog: runner.Clients.DefaultCatalog(), Authority: runner.Clients.Authority(), State: st, Starter: t, Policy: document,
 		Refuse: t.Refuse, Now: runner.Now, Log: runner.Log,
 	})
 	return t, nil

@@ -92,13 +92,16 @@ func New(ctx context.Context, deps Deps, opts Options) (*Server, error) {
 		return nil, err
 	}
 	s.runs = newRuns(s.runner.Execute, deps.Log)
+	settings := deps.Clients.Settings()
 	s.evaluate = evaluate.New(evaluate.Deps{
 		Catalog:        deps.Clients.Reader,
 		DefaultCatalog: deps.Clients.DefaultCatalog(), Catalogs: deps.Clients.CatalogNames(), State: s.state, Starter: s.runs, Policy: deps.Policy,
+		Authority: deps.Clients.Authority(), Caps: evaluate.Caps{Runs: settings.MaxConcurrentRuns, PerNamespace: settings.MaxConcurrentRunsPerNamespace},
 		ObserveOnly: !opts.Maintain, Refuse: s.queue.Refuse, Now: deps.Now, Log: deps.Log,
 	})
 	s.schedule = schedule.New(schedule.Deps{
-		Catalog: deps.Clients.Reader, Catalogs: deps.Clients.CatalogNames(), State: s.state, Queue: s.queue, Every: opts.Reconcile, Now: deps.Now, Log: deps.Log,
+		Catalog: deps.Clients.Reader, Catalogs: deps.Clients.CatalogNames(), Authority: deps.Clients.Authority(), State: s.state, Queue: s.queue,
+		Every: opts.Reconcile, Now: deps.Now, Log: deps.Log,
 	})
 	s.poller = &poller{
 		open: deps.Clients.Reader, catalogs: deps.Clients.CatalogNames(), queue: s.queue, closeDead: s.closeDead, now: deps.Now, seen: map[string]string{},

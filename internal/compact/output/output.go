@@ -70,9 +70,8 @@ func CreatePages(ctx context.Context, st store.Writer, job engine.Job, n int, pa
 	return f, nil
 }
 
-// Paged says that a codec can be written page by page. Brotli is left to the arrow writer, since arrow-go, which reads outputs back, cannot read
-// brotli pages without values that others wrote.
-func Paged(codec encoding.Codec) bool { return codec.Supported() && codec != encoding.Brotli }
+// Paged says that a codec can be written page by page.
+func Paged(codec encoding.Codec) bool { return codec.Supported() }
 
 func create(ctx context.Context, st store.Writer, job engine.Job, n int, partition map[int]any) (*File, error) {
 	at := engine.OutputLocation(job, n+1, partition)

@@ -70,8 +70,7 @@ func acceptJob(job engine.Job) error {
 		return decline("rows go to other partitions")
 	case job.Ordering != nil:
 		return decline("the rows are put into another order")
-	case !encoding.Codec(job.Writer.Codec).Supported(), encoding.Codec(job.Writer.Codec) == encoding.Brotli:
-		// arrow-go, which reads outputs back, cannot read brotli pages without values.
+	case !encoding.Codec(job.Writer.Codec).Supported():
 		return decline("codec %s", encoding.Codec(job.Writer.Codec))
 	}
 	for _, leaf := range job.Target.Layout.Leaves {

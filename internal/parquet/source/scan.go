@@ -41,7 +41,7 @@ func (f *File) Scan(group, col int, rows column.Run, yield func(*column.Batch) e
 			}()
 			return yield(b)
 		}
-		return errors.Join(s.run(), s.chunk.Close())
+		return s.walk()
 	})
 	if fault != nil {
 		panic(fault) // The consumer's fault, not the file's.
@@ -60,6 +60,11 @@ func (f *File) open(group, col int, g Group, rows column.Run) (*scanner, error) 
 	}
 	start, length := span(meta)
 	f.objects.limit = start + length
+	s := &scanner{group: g, rows: rows, batch: batchLevels, descr: f.Schema.Column(col)}
+	if ours(s.descr, meta) {
+		s.walk = func() error { return f.decode(s, group, col, meta) }
+		return s, nil
+	}
 	chunk, err := rg.Column(col)
 	if err != nil {
 		return nil, err
@@ -67,7 +72,8 @@ func (f *File) open(group, col int, g Group, rows column.Run) (*scanner, error) 
 	if chunk == nil {
 		return nil, errors.New("unknown physical type")
 	}
-	s := &scanner{chunk: chunk, group: g, rows: rows, batch: batchLevels, descr: f.Schema.Column(col)}
+	s.chunk = chunk
+	s.walk = func() error { return errors.Join(s.run(), chunk.Close()) }
 	if n := meta.NumValues(); n > 0 {
 		average := max(meta.TotalUncompressedSize()/n, 1)
 		s.batch = max(min(batchBytes/average, batchLevels), 1)
@@ -77,6 +83,8 @@ func (f *File) open(group, col int, g Group, rows column.Run) (*scanner, error) 
 
 // scanner walks one column chunk.
 type scanner struct {
+	// walk reads it; chunk is arrow-go's reader, nil when pages are decoded by package chunk.
+	walk  func() error
 	chunk file.ColumnChunkReader
 	descr *schema.Column
 	group Group
@@ -115,6 +123,11 @@ func (s *scanner) run() error {
 	if err != nil {
 		return err
 	}
+	return s.ended()
+}
+
+// ended checks that the column ended with its row group.
+func (s *scanner) ended() error {
 	if end := s.group.First + s.group.Rows; s.rows.To == end && s.next != end {
 		return fmt.Errorf("the column has %d rows, its row group %d", s.next-s.group.First, s.group.Rows)
 	}

@@ -229,16 +229,16 @@ func TestS3ListIsBounded(t *testing.T) {
 		return f.requests, f.running
 	}
 	ended, running := count()
-	// A request that was given up ends here at once; its handler beyond the connection may need a moment on a busy machine.
-	for deadline := time.Now().Add(10 * time.Second); running != 0 && time.Now().Before(deadline); _, running = count() {
+	// A request that was given up ends here at once; its handler beyond the connection may need as long as the machine is busy.
+	for ; running != 0; _, running = count() {
 		time.Sleep(time.Millisecond)
 	}
-	requests, running := count()
+	requests, _ := count()
 	if requests > 2*(listBuffer+listWorkers) {
 		t.Errorf("%d pages were asked for while the consumer slept", requests)
 	}
-	if running != 0 || requests > ended+listWorkers {
-		t.Errorf("after the iteration ended %d requests run on, and %d came beside %d", running, requests-ended, ended)
+	if requests > ended+listWorkers {
+		t.Errorf("after the iteration ended %d requests came beside %d", requests-ended, ended)
 	}
 }
 

@@ -74,11 +74,11 @@ func (p powers) statements(function string) []*awsiam.PolicyStatementProps {
 	return append(all, p.keys(function)...)
 }
 
-// state is the part of the state table: plan and commit renew leases, schedule only reads, compact and sweep know no state.
+// state is the part of the state table: plan and commit renew leases, schedule reads and keeps its cursor, compact and sweep know no state.
 func (p powers) state(function string) []*awsiam.PolicyStatementProps {
 	actions := map[string][]string{
 		contract.FunctionEvaluate: {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:Query"},
-		contract.FunctionSchedule: {"dynamodb:GetItem", "dynamodb:Query"},
+		contract.FunctionSchedule: {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"},
 		contract.FunctionPlan:     {"dynamodb:GetItem", "dynamodb:PutItem"},
 		contract.FunctionCommit:   {"dynamodb:GetItem", "dynamodb:PutItem"},
 		contract.FunctionReport:   {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query"},
@@ -110,6 +110,9 @@ func (p powers) catalog(function string) []*awsiam.PolicyStatementProps {
 	read := []string{"glue:GetTable", "glue:GetTables", "glue:GetDatabases"}
 	if function == contract.FunctionPlan || function == contract.FunctionCommit {
 		read = []string{"glue:GetTable"}
+	}
+	if function == contract.FunctionEvaluate {
+		read = append(read, "glue:GetTableOptimizer") // tables that Glue maintains are left alone
 	}
 	if signed {
 		read = append(read, "glue:GetCatalog", "glue:GetDatabase")

@@ -38,7 +38,7 @@ func TestOneFunctionOnePower(t *testing.T) {
 		only("s3:PutObjectAcl")
 		only("s3:AbortMultipartUpload", contract.FunctionCompact, contract.FunctionSweep)
 		only("glue:", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionSweep)
-		only("dynamodb:PutItem", contract.FunctionEvaluate, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionReport)
+		only("dynamodb:PutItem", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionReport)
 		only("dynamodb:DeleteItem", contract.FunctionEvaluate)
 		only("dynamodb:Scan")
 		only("dynamodb:DeleteTable")

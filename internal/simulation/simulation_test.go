@@ -22,7 +22,7 @@ var (
 )
 
 // enough is the number of seeds from which on every kind of fault must have happened.
-const enough = 400
+const enough = 600
 
 // tally gathers what seeds of a range did.
 type tally struct {

@@ -7,6 +7,7 @@
 package stress
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"sync"
@@ -123,6 +124,7 @@ func (s *scene) finish(t *testing.T, m *maintainer) {
 	m.reset()
 	m.call("rewrite_data_files", "--option", "rewrite-all=true", "--table", s.table)
 	m.call("rewrite_position_delete_files", "--option", "rewrite-all=true", "--table", s.table)
+	s.audit(t)
 	now := time.Now().UTC()
 	at := func(d time.Duration) string { return now.Add(d).Format("2006-01-02 15:04:05") }
 	m.call("expire_snapshots", "--older-than", at(time.Minute), "--retain-last", "1", "--table", s.table)
@@ -140,6 +142,24 @@ func (s *scene) finish(t *testing.T, m *maintainer) {
 		s.fault("%d reachable files are gone: %s", len(missing), strings.Join(missing[:min(len(missing), 20)], " "))
 	}
 	s.readWithPyIceberg(t)
+}
+
+// audit lets Firn prove each retained rewrite against its parent, those that carried deletes over above all.
+func (s *scene) audit(t *testing.T) {
+	t.Helper()
+	out, err := s.lake.firn("verify", "--history", "--json", "--table", s.table).Output()
+	var found struct {
+		Equal, Different, Unverifiable int
+		Snapshots                      []struct{ Verdict, Reason string }
+	}
+	if decodeErr := json.Unmarshal(out, &found); decodeErr != nil {
+		s.fault("verify %s: %v: %v", s.table, err, decodeErr)
+		return
+	}
+	t.Logf("%s: of the retained rewrites, %d are proved equal, %d cannot be verified, since their parents have expired", s.table, found.Equal, found.Unverifiable)
+	if found.Different > 0 || found.Equal == 0 {
+		s.fault("verify %s: %d rewrites equal, %d different: %s", s.table, found.Equal, found.Different, out[:min(len(out), 2000)])
+	}
 }
 
 // readWithPyIceberg reads the table when no equality delete is left, which PyIceberg cannot read.

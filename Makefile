@@ -18,7 +18,7 @@ HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark tidy-check golden clean
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,9 @@ interop-nightly: bin/firn spark ## play long histories with other engines: SEEDS
 stress: bin/firn python java ## run Firn beside writers that commit every second: DURATION=10m, CATALOG=sqlite or rest, KILL=20s kills Firn at random
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_STRESS_DURATION=$(DURATION) FIRN_STRESS_CATALOG=$(CATALOG) FIRN_STRESS_KILL=$(KILL) \
 	  $(GO) test -count=1 -v -timeout 0 -tags stress ./internal/stress
+
+matrix: python java ## all cells of the matrix of Parquet writers, encodings, codecs and merges (nightly; make interop runs a sample)
+	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python STRICT=1 $(GO) test -count=1 -v -timeout 120m -tags interop ./internal/interop/matrix -whole
 
 bench-engine: bin/firn python ## measure a rewrite beside DuckDB, arrow-go and the floors (BENCH_SHARE=1 for the full inputs, BENCH_ROUNDS, BENCH_ONLY)
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 120m -tags bench ./internal/enginebench

@@ -11,7 +11,7 @@ missing() {
 [ -n "${JAVA_HOME:-}" ] && PATH=$JAVA_HOME/bin:$PATH
 version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p') || true
 [ "${version:-0}" -ge 17 ] || missing "a JDK 17 or newer"
-mkdir -p .java/lib .java/classes
+mkdir -p .java/lib
 if ! (cd .java/lib && sha256sum --quiet -c "$sums") >/dev/null 2>&1; then
   command -v mvn >/dev/null || missing Maven
   rm -f .java/lib/*.jar
@@ -24,6 +24,9 @@ if ! (cd .java/lib && sha256sum --quiet -c "$sums") >/dev/null 2>&1; then
   [ "$(ls .java/lib | wc -l)" = "$(wc -l <"$sums")" ] || { echo "jars that tools/java/jars.sha256 does not name: see .java/lib"; exit 1; }
 fi
 mapfile -t sources < <(find internal/interop/java -name '*.java')
+made=$(mktemp -d .java/classes.XXXXXX)
+trap 'rm -rf "$made"' EXIT
+javac -nowarn -Xlint:-options --release 17 -cp '.java/lib/*' -d "$made" "${sources[@]}"
 rm -rf .java/classes
-javac -nowarn -Xlint:-options --release 17 -cp '.java/lib/*' -d .java/classes "${sources[@]}"
+mv "$made" .java/classes
 touch .java/ok

@@ -38,7 +38,11 @@ func TestInspectEveryReferenceTable(t *testing.T) {
 			if h.FormatVersion != ref.Expected.FormatVersion || len(h.Due) != 5 || len(h.Faults) > 0 {
 				t.Errorf("health %+v", h)
 			}
-			for _, view := range inspect.ViewNames() {
+			names := []string{"snapshots", "manifests", "files", "data_files", "delete_files", "partitions"}
+			if slices.Contains([]string{"pos_file", "dv_upgraded", "part_evolved", "eq_mixed", "snaps_wap"}, name) {
+				names = inspect.ViewNames()
+			}
+			for _, view := range names {
 				rows := b.object(b.must("inspect", "--table", "db."+name, "--view", view, "--json"))["rows"].([]any)
 				deleteFiles := got["position_delete_files"] + got["equality_delete_files"] + got["deletion_vectors"]
 				want := map[string]int64{

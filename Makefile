@@ -18,7 +18,7 @@ HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources,
 
 infra-test: $(LINT) ## vet, lint and test the CDK app: privileges, golden template, cdk-nag (needs Node 20 or newer)
 	@tools/node.sh && cd infra && $(GO) mod tidy -diff && $(GO) vet ./... && ../$(LINT) run ./... && $(GO) test -timeout 10m ./...
+
+infra-example: ## synthesise somebody's own CDK app that holds Firn (infra/example, a module of its own)
+	@tools/node.sh && cd infra/example && $(GO) mod tidy -diff && CDK_OUTDIR=$(CURDIR)/cdk.out/example $(GO) run . && test -s $(CURDIR)/cdk.out/example/Maintenance.template.json
 
 infra-golden: ## write the golden template anew and show the difference
 	cd infra && $(GO) test ./stack -run TestGolden -update && git diff --stat

@@ -93,7 +93,7 @@ func upgradeOf(have int, text string) ([]table.Update, error) {
 	return []table.Update{table.NewUpgradeFormatVersionUpdate(want)}, nil
 }
 
-func (p Properties) change(head *lake.Table) ([]table.Requirement, []table.Update, error) {
+func (p Properties) change(head *lake.Table) ([]table.Requirement, []table.Update, error) { //nolint:unparam // the other changes require something
 	have := head.Metadata.Properties()
 	var unset, missing []string
 	for _, key := range p.Unset {

@@ -53,7 +53,7 @@ func (b *build) cluster(ctx context.Context, w *roller, manifests []iceberg.Mani
 	for begin := 0; begin < len(places); {
 		windows := nextPass(places[begin:], weights, w.target)
 		end := begin + windows[len(windows)-1]
-		if err := b.pass(ctx, w, manifests, places[begin:end], ends[begin:end], windows); err != nil {
+		if err := b.writePass(ctx, w, manifests, pass{places[begin:end], ends[begin:end], windows}); err != nil {
 			return err
 		}
 		begin = end

@@ -18,6 +18,14 @@ import (
 // few passes are worth the memory.
 const passBytes = 40 << 20
 
+// pass is a stretch of the ordered places that one reading of the manifests serves.
+type pass struct {
+	places []place
+	// ends says behind which places an output ends, windows after how many places each window does.
+	ends    []bool
+	windows []int
+}
+
 // nextPass returns after how many places each window of the next pass ends: as many windows of about a manifest's size as passBytes allows.
 func nextPass(places []place, weights []int64, target int64) []int {
 	var windows []int
@@ -92,25 +100,24 @@ func (s *spool) add(e lake.Entry, at int32) error {
 	return nil
 }
 
-// pass reads the entries at these places, with statistics, and writes them in order; windows say after how many places each window ends, ends after
-// which entry an output does.
-func (b *build) pass(ctx context.Context, w *roller, manifests []iceberg.ManifestFile, places []place, ends []bool, windows []int) error {
-	spools := make([]*spool, len(windows))
+// writePass reads the entries of a pass, with statistics, and writes them in order.
+func (b *build) writePass(ctx context.Context, w *roller, manifests []iceberg.ManifestFile, p pass) error {
+	spools := make([]*spool, len(p.windows))
 	for i := range spools {
 		var err error
 		if spools[i], err = b.newSpool(w); err != nil {
 			return err
 		}
 	}
-	if err := b.collect(ctx, spools, manifests, places, windows); err != nil {
+	if err := b.collect(ctx, spools, manifests, p); err != nil {
 		return err
 	}
 	begin := 0
 	for i, s := range spools {
-		if err := b.drain(ctx, w, s, ends[begin:windows[i]]); err != nil {
+		if err := b.drain(ctx, w, s, p.ends[begin:p.windows[i]]); err != nil {
 			return err
 		}
-		begin, spools[i] = windows[i], nil
+		begin, spools[i] = p.windows[i], nil
 	}
 	return nil
 }
@@ -119,11 +126,11 @@ func (b *build) pass(ctx context.Context, w *roller, manifests []iceberg.Manifes
 type wanted struct{ entry, window, at int32 }
 
 // collect reads each manifest that holds an entry of the pass once and puts its entries into their windows' spools.
-func (b *build) collect(ctx context.Context, spools []*spool, manifests []iceberg.ManifestFile, places []place, windows []int) error {
+func (b *build) collect(ctx context.Context, spools []*spool, manifests []iceberg.ManifestFile, ps pass) error {
 	in := make([][]wanted, len(manifests))
 	begin, window := 0, 0
-	for i, p := range places {
-		if i == windows[window] {
+	for i, p := range ps.places {
+		if i == ps.windows[window] {
 			begin, window = i, window+1
 		}
 		in[p.manifest] = append(in[p.manifest], wanted{p.entry, int32(window), int32(i - begin)})

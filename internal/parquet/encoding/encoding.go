@@ -9,6 +9,8 @@
 // Layouts follow the Parquet format: https://parquet.apache.org/docs/file-format/data-pages/encodings/.
 package encoding
 
+//go:generate go run ./bitpackgen
+
 import (
 	"errors"
 	"fmt"

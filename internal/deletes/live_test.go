@@ -29,7 +29,7 @@ func TestLiveRunsAreTheRowsThatNoDeleteNames(t *testing.T) {
 				live[row] = true
 			}
 		}
-		for row := int64(0); row < 50; row++ {
+		for row := range int64(50) {
 			want := row >= rows.From && row < rows.To && (mask == nil || !mask.Contains(uint64(row)))
 			if live[row] != want {
 				t.Fatalf("row %d: live %t, want %t", row, live[row], want)

@@ -24,7 +24,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := os.WriteFile("bitpack.go", src, 0o644); err != nil {
+	if err := os.WriteFile("bitpack.go", src, 0o644); err != nil { //nolint:gosec // source code, for all to read
 		log.Fatal(err)
 	}
 }

@@ -112,7 +112,11 @@ class Engines:
     def read_duckdb(self, command):
         table = self.catalog(command["route"]).load_table(command["table"])
         location = table.metadata_location.removeprefix("file://").removeprefix("file:")
-        rows = self.duckdb().execute(f"SELECT * FROM iceberg_scan('{location}')").fetch_arrow_table()
+        try:
+            rows = self.duckdb().execute(f"SELECT * FROM iceberg_scan('{location}')").fetch_arrow_table()
+        except duckdb.Error:
+            self.duck = None  # after a fatal error a connection answers nothing more
+            raise
         return facts.of(table.schema(), rows).content()
 
     def lineage(self, command):

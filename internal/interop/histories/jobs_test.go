@@ -22,18 +22,22 @@ func procedures() map[string]func(h *history) []string {
 	}
 }
 
-// weights say which job a step draws: those with something to do more often.
+// weights say which job a step draws: those on deletes where there are some.
 func (h *history) weights() []choice {
-	weight := func(likely bool) int {
-		if likely {
-			return 6
-		}
-		return 1
+	positions, equalities := 0, 0
+	switch {
+	case h.head["head_position_deletes"] > 0:
+		positions = 8
+	case h.head["head_vectors"] > 0:
+		positions = 1
+	}
+	if h.head["head_equality_deletes"] > 0 {
+		equalities = 6
 	}
 	return []choice{
 		{"rewrite_data_files", 6},
-		{"rewrite_position_delete_files", weight(h.head["head_position_deletes"] > 0)},
-		{"rewrite_equality_delete_files", weight(h.head["head_equality_deletes"] > 0)},
+		{"rewrite_position_delete_files", positions},
+		{"rewrite_equality_delete_files", equalities},
 		{"rewrite_manifests", 4}, {"expire_snapshots", 4}, {"remove_orphan_files", 4},
 	}
 }
@@ -110,7 +114,9 @@ func (h *history) rewriteDataFiles() []string {
 	maybe(3, append(option("partial-progress.enabled", true), option("partial-progress.max-commits", one(h, 1, 2, 10))...)...)
 	maybe(4, option("max-file-group-size-bytes", one(h, 10000, 100000))...)
 	maybe(5, option("rewrite-job-order", one(h, "bytes-asc", "files-desc", "none"))...)
-	maybe(6, option("shuffle-partitions-per-file", 2)...)
+	if h.m.rng.IntN(6) == 0 && len(args) > 0 && args[0] == "--strategy" {
+		args = append(args, option("shuffle-partitions-per-file", 2)...)
+	}
 	maybe(5, "--where", h.where())
 	return args
 }
@@ -123,7 +129,7 @@ func (h *history) where() string {
 }
 
 func (h *history) rewritePositionDeletes() []string {
-	return one(h, option("rewrite-all", true), option("min-input-files", 2), nil, append(option("rewrite-all", true), "--where", fmt.Sprintf("id < %d", h.m.nextID/2)))
+	return one(h, option("rewrite-all", true), option("min-input-files", 2), append(option("rewrite-all", true), "--where", fmt.Sprintf("id < %d", h.m.nextID/2)))
 }
 
 func (h *history) rewriteManifests() []string {

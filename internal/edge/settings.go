@@ -109,6 +109,11 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 	return s, errors.Join(faults...)
 }
 
+// SharedState reports whether processes on other machines may use the state, too.
+func (s Settings) SharedState() bool {
+	return strings.HasPrefix(s.StateLocation, contract.StateDynamoDB)
+}
+
 // spillRatio is how many bytes of rows a byte of compressed input is taken for.
 const spillRatio = 4
 

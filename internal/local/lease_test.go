@@ -47,3 +47,34 @@ func TestLeaseIsNeverSeenWithoutItsLock(t *testing.T) {
 	}
 	first.unlock(lock)
 }
+
+// TestFreeLockProvesNothingOfOtherMachines: with a state that others share, a run without a lock here is left alone until its lease runs out.
+func TestFreeLockProvesNothingOfOtherMachines(t *testing.T) {
+	t.Parallel()
+	ctx, st := context.Background(), state.New(state.NewMemory())
+	id := maintenance.TableID{Catalog: "c", Namespace: maintenance.NewNamespace("db"), Name: "t"}
+	now := time.Now()
+	there, err := st.Acquire(ctx, id, now, time.Hour, func(token int64) (maintenance.RunID, []byte) {
+		return maintenance.NewRunID("there", 1, token), []byte("{}")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := &Runner{LockDir: t.TempDir(), SharedState: true, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	fill := func(token int64) (maintenance.RunID, []byte) {
+		return maintenance.NewRunID("here", 1, token), []byte("{}")
+	}
+	var busy *BusyError
+	if _, _, err := here.acquire(ctx, st, id, fill); !errors.As(err, &busy) || busy.RunID != there.RunID {
+		t.Fatalf("error %v: want busy with run %s", err, there.RunID)
+	}
+	if lease, held, err := st.Current(ctx, id); err != nil || !held || lease.Token != there.Token {
+		t.Errorf("lease %+v, held %t, %v: want the other's", lease, held, err)
+	}
+	now = now.Add(2 * time.Hour)
+	_, lock, err := here.acquire(ctx, st, id, fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here.unlock(lock)
+}

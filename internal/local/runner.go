@@ -29,7 +29,9 @@ type Runner struct {
 	Functions map[string]edge.Raw
 	// LockDir holds one lock file a run: a run whose lock can be taken is dead.
 	LockDir string
-	Now     func() time.Time
+	// SharedState says that runs on other machines use the same state: a free lock proves nothing of theirs.
+	SharedState bool
+	Now         func() time.Time
 	// Observe gets the execution's history events (progress); nil for none.
 	Observe func(workflow.Event)
 	Log     *slog.Logger
@@ -157,11 +159,15 @@ func (r *Runner) CloseDead(ctx context.Context, id maintenance.TableID) error {
 	return nil
 }
 
-// closeHolder closes the run that holds the table's lease, if its process is dead; else it is a BusyError.
+// closeHolder closes the run that holds the table's lease, if its process is dead; else it is a BusyError. A free lock proves a death only where state and
+// locks are of one machine: a run whose state is shared with a deployment ends by itself, or by its lease.
 func (r *Runner) closeHolder(ctx context.Context, st state.Store, id maintenance.TableID) error {
 	held, found, err := st.Current(ctx, id)
 	if err != nil || !found {
 		return err
+	}
+	if r.SharedState {
+		return &BusyError{Table: id, RunID: held.RunID} // its process may be elsewhere, where this machine's locks say nothing
 	}
 	lock, err := r.lock(held.RunID)
 	if err != nil {

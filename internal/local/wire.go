@@ -65,7 +65,8 @@ func NewRunner(ctx context.Context, clients *edge.Clients, opts Options) (*Runne
 		}
 	}
 	return &Runner{
-		Clients: clients, Functions: functions, LockDir: opts.LockDir, Now: opts.Now, Observe: opts.Observe, Log: opts.Log, answers: said,
+		Clients: clients, Functions: functions, LockDir: opts.LockDir, SharedState: clients.Settings().SharedState(), Now: opts.Now,
+		Observe: opts.Observe, Log: opts.Log, answers: said,
 	}, nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
 	"github.com/apache/iceberg-go"
-	"github.com/zeebo/xxh3"
 
 	"firn/internal/compact/arrow"
 	"firn/internal/compact/content"
@@ -26,6 +25,7 @@ import (
 	"firn/internal/parquet/bloom"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/parquettest"
 	"firn/internal/parquet/projection"
 	"firn/internal/parquet/sink"
 )
@@ -272,58 +272,9 @@ func projected(w *world, leaf int, files []iceberg.DataFile) string {
 	return text.String()
 }
 
-// random makes rows of all leaves. What is null, and how long lists are, is decided by a hash of row and place, so that columns of one struct or list agree.
+// random makes rows of all leaves, null and nested at random.
 func random(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
-	out := make([]column.Batch, len(l.Leaves))
-	seed := rng.Uint64()
-	decide := func(place string, n uint64) int { return int(xxh3.HashStringSeed(place, seed) % n) }
-	for i, leaf := range l.Leaves {
-		b := &out[i]
-		b.Rows = rows
-		entry := func(rep, def int16) {
-			b.Levels++
-			if leaf.MaxDef > 0 {
-				b.Def = append(b.Def, def)
-			}
-			if leaf.MaxRep > 0 {
-				b.Rep = append(b.Rep, rep)
-			}
-			if def == leaf.MaxDef {
-				appendValue(leaf, b, rng, kind)
-			}
-		}
-		var walk func(step int, place string, rep int16)
-		walk = func(step int, place string, rep int16) {
-			if step == len(leaf.Steps) {
-				entry(rep, leaf.MaxDef)
-				return
-			}
-			s := leaf.Steps[step]
-			if s.Kind != layout.Entry {
-				place = fmt.Sprint(place, "/", s.Field.ID)
-				if s.Optional && decide(place, 4) == 0 {
-					entry(rep, s.Def-1)
-					return
-				}
-				walk(step+1, place, rep)
-				return
-			}
-			n := decide(place+"#", 4)
-			if n == 0 {
-				entry(rep, s.Def-1)
-			}
-			for e := range n {
-				if e > 0 {
-					rep = s.Rep
-				}
-				walk(step+1, fmt.Sprint(place, "#", e), rep)
-			}
-		}
-		for row := range rows {
-			walk(0, fmt.Sprint(row), 0)
-		}
-	}
-	return out
+	return parquettest.Rows(l, rng, parquettest.Shape{Rows: rows, Kind: kind})
 }
 
 // TestBloomFilters: a column has a bloom filter if the table asks for one or an input has one; it knows every value, and few others.

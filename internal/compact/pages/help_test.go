@@ -4,17 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/compact/engine"
@@ -22,6 +19,7 @@ import (
 	"firn/internal/compact/pages"
 	"firn/internal/parquet/column"
 	"firn/internal/parquet/layout"
+	"firn/internal/parquet/parquettest"
 	"firn/internal/parquet/projection"
 	"firn/internal/parquet/sink"
 	"firn/internal/parquet/source"
@@ -74,7 +72,7 @@ func generate(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
 				b.Rep = append(b.Rep, rep)
 			}
 			if def == leaf.MaxDef {
-				appendValue(leaf, b, rng, kind)
+				parquettest.AppendValue(leaf, b, rng, kind)
 			}
 		}
 		for r := range rows {
@@ -104,73 +102,12 @@ func generate(l *layout.Layout, rng *rand.Rand, rows, kind int) []column.Batch {
 	return out
 }
 
-func appendValue(leaf *layout.Leaf, b *column.Batch, rng *rand.Rand, kind int) {
-	low := rng.IntN(40) - 20 + 13*kind
-	switch leaf.Kind {
-	case layout.Boolean:
-		b.Bool = append(b.Bool, rng.IntN(3) == 0)
-	case layout.Int32:
-		b.Int32 = append(b.Int32, int32(low))
-	case layout.Int64:
-		b.Int64 = append(b.Int64, rng.Int64()-rng.Int64())
-	case layout.Float:
-		b.Float = append(b.Float, []float32{float32(low), 0, float32(math.Copysign(0, -1))}[rng.IntN(3)])
-	case layout.Double:
-		b.Double = append(b.Double, []float64{float64(low), math.NaN(), math.Inf(1)}[rng.IntN(2+kind%2)])
-	case layout.Fixed:
-		v := make([]byte, leaf.Width)
-		binary.BigEndian.PutUint32(v[leaf.Width-4:], uint32(low))
-		if low < 0 {
-			for i := range leaf.Width - 4 {
-				v[i] = 0xff
-			}
-		}
-		b.Fixed = append(b.Fixed, v)
-	default:
-		text := fmt.Sprintf("%s-%d", leaf.Path, low)
-		if leaf.Path == "payload" {
-			text = fmt.Sprintf("%016x-%016x", rng.Uint64(), rng.Uint64())
-		}
-		b.Bytes = append(b.Bytes, []byte(text))
-	}
-}
-
 // encode writes row groups with arrow-go.
 func encode(tb testing.TB, l *layout.Layout, groups [][]column.Batch, props ...parquet.WriterProperty) []byte {
 	tb.Helper()
-	var buf bytes.Buffer
-	w := file.NewParquetWriter(&buf, l.Root, file.WithWriterProps(parquet.NewWriterProperties(props...)))
-	for _, columns := range groups {
-		rg, err := w.AppendRowGroupChecked()
-		must(tb, err)
-		for i := range columns {
-			c, err := rg.NextColumn()
-			must(tb, err)
-			must(tb, put(c, &columns[i]))
-		}
-	}
-	must(tb, w.Close())
-	return buf.Bytes()
-}
-
-func put(c file.ColumnChunkWriter, b *column.Batch) (err error) {
-	switch w := c.(type) {
-	case *file.BooleanColumnChunkWriter:
-		_, err = w.WriteBatch(b.Bool, b.Def, b.Rep)
-	case *file.Int32ColumnChunkWriter:
-		_, err = w.WriteBatch(b.Int32, b.Def, b.Rep)
-	case *file.Int64ColumnChunkWriter:
-		_, err = w.WriteBatch(b.Int64, b.Def, b.Rep)
-	case *file.Float32ColumnChunkWriter:
-		_, err = w.WriteBatch(b.Float, b.Def, b.Rep)
-	case *file.Float64ColumnChunkWriter:
-		_, err = w.WriteBatch(b.Double, b.Def, b.Rep)
-	case *file.ByteArrayColumnChunkWriter:
-		_, err = w.WriteBatch(b.Bytes, b.Def, b.Rep)
-	case *file.FixedLenByteArrayColumnChunkWriter:
-		_, err = w.WriteBatch(b.Fixed, b.Def, b.Rep)
-	}
-	return err
+	data, err := parquettest.Encode(l, groups, props...)
+	must(tb, err)
+	return data
 }
 
 // world is a group of files in memory.

@@ -43,7 +43,7 @@ func Rows(l *layout.Layout, rng *rand.Rand, s Shape) []column.Batch {
 				b.Rep = append(b.Rep, rep)
 			}
 			if def == leaf.MaxDef {
-				appendValue(leaf, b, rng, s.Kind)
+				AppendValue(leaf, b, rng, s.Kind)
 			}
 		}
 		var walk func(step int, place string, rep int16)
@@ -82,8 +82,8 @@ func Rows(l *layout.Layout, rng *rand.Rand, s Shape) []column.Batch {
 
 const microsADay = 86_400_000_000
 
-// appendValue draws few values for most types, so that dictionaries pay, and values of their own for columns named payload and for int64.
-func appendValue(leaf *layout.Leaf, b *column.Batch, rng *rand.Rand, kind int) {
+// AppendValue draws a value of a leaf: from few for most types, so that dictionaries pay, from all for columns named payload and for int64.
+func AppendValue(leaf *layout.Leaf, b *column.Batch, rng *rand.Rand, kind int) {
 	low := rng.IntN(40) - 20 + 13*kind
 	switch leaf.Kind {
 	case layout.Boolean:

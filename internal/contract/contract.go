@@ -73,6 +73,8 @@ const (
 	EnvRefusedQueueURL = "FIRN_REFUSED_QUEUE_URL"
 	// EnvStateMachineARN is the state machine that evaluate starts.
 	EnvStateMachineARN = "FIRN_STATE_MACHINE_ARN"
+	// EnvEventBus is the event bus that outcome events go to, by name or ARN; empty: none are sent.
+	EnvEventBus = "FIRN_EVENT_BUS"
 	// EnvEventAccounts are the AWS accounts whose events evaluate hears, parted by commas; empty: all that may reach the queue.
 	EnvEventAccounts = "FIRN_EVENT_ACCOUNTS"
 	// EnvTest, set to "1", allows --now on commands that change a table.
@@ -100,6 +102,14 @@ func Jobs() []string {
 		"rewrite_data_files", "rewrite_position_delete_files", "rewrite_manifests", "expire_snapshots", "remove_orphan_files", "rewrite_equality_delete_files",
 	}
 }
+
+// Events that Firn sends to an event bus, as EventBridge has them.
+const (
+	// EventSource is the source of all of them.
+	EventSource = "firn"
+	// EventRunEnded is the detail type of a run's outcome, which report sends (events/schemas/firn-run-ended.schema.json).
+	EventRunEnded = "Firn Run Ended"
+)
 
 // LogUnreported is the message that evaluate logs about a run that ended without report: an alarm counts it.
 const LogUnreported = "run ended without report"

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"firn/internal/contract"
 	"firn/internal/maintenance"
 )
 
@@ -21,6 +22,8 @@ func (d *decoder) eventBridge(o object, depth int) ([]Notice, error) {
 	switch {
 	case kind == DetailType:
 		return own(detail, id)
+	case source == contract.EventSource && strings.HasPrefix(kind, "Firn "):
+		return nil, nil // what we tell others of our runs: whoever routes it back to us changes nothing
 	case kind == "Scheduled Event":
 		if detail.has("v") {
 			return own(detail, id)

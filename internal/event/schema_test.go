@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"firn/internal/contract"
 	"firn/internal/event"
 	"firn/internal/maintenance"
 )
@@ -21,13 +22,14 @@ const (
 	schemas     = "../../events/schemas/"
 	ownSchema   = "iceberg-table-committed.schema.json"
 	cloudSchema = "iceberg-table-committed-cloudevent.schema.json"
+	endedSchema = "firn-run-ended.schema.json"
 )
 
 // compile compiles a schema under events/schemas; references between them are read from there.
 func compile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
-	for _, file := range []string{ownSchema, cloudSchema} {
+	for _, file := range []string{ownSchema, cloudSchema, endedSchema} {
 		data, err := os.ReadFile(schemas + file)
 		if err != nil {
 			t.Fatal(err)
@@ -167,8 +169,8 @@ func TestAsyncAPIRefersToWhatExists(t *testing.T) {
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc["asyncapi"] != "3.0.0" || !strings.Contains(string(data), "name: "+event.DetailType+"\n") {
-		t.Errorf("version %v, or the event's name is missing", doc["asyncapi"])
+	if doc["asyncapi"] != "3.0.0" || !strings.Contains(string(data), "name: "+event.DetailType+"\n") || !strings.Contains(string(data), "name: "+contract.EventRunEnded+"\n") {
+		t.Errorf("version %v, or an event's name is missing", doc["asyncapi"])
 	}
 	references := regexp.MustCompile(`\$ref: '([^']+)'`).FindAllStringSubmatch(string(data), -1)
 	if len(references) < 10 {
@@ -190,7 +192,7 @@ func TestAsyncAPIRefersToWhatExists(t *testing.T) {
 			t.Errorf("reference %s leads nowhere", r[1])
 		}
 	}
-	if slices.Sort(files); !slices.Equal(files, []string{cloudSchema, ownSchema}) {
+	if slices.Sort(files); !slices.Equal(files, []string{endedSchema, cloudSchema, ownSchema}) {
 		t.Errorf("schemas referred to: %v", files)
 	}
 }

@@ -29,6 +29,11 @@ type Sender interface {
 	Send(ctx context.Context, body []byte) error
 }
 
+// Publisher sends an event to whoever subscribes: the detail type and the detail of EventBridge, with contract.EventSource as source.
+type Publisher interface {
+	Publish(ctx context.Context, detailType string, detail []byte) error
+}
+
 // Queue is a Notifier that sends a notice in the form of our own event.
 type Queue struct{ Sender Sender }
 
@@ -50,8 +55,10 @@ type Deps struct {
 	Metrics      telemetry.Sink
 	// Notifier gets tables whose events met the held lease; nil when nobody waits for them.
 	Notifier Notifier
-	Now      func() time.Time
-	Log      *slog.Logger
+	// Events gets the outcome of each run; nil when nobody subscribes.
+	Events Publisher
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Function is report.
@@ -108,6 +115,9 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 	if err := f.lastRuns(ctx, in, out, now); err != nil {
 		return err
 	}
+	if err := f.publish(ctx, record); err != nil {
+		return err
+	}
 	for _, job := range out.Jobs {
 		metrics := append(telemetry.Counts(job.Columns), telemetry.Metric{Name: contract.MetricOutcome(string(job.Outcome)), Unit: telemetry.Count, Value: 1})
 		if err := f.deps.Metrics.Emit(now, in.Run.Table, job.Job, metrics); err != nil {
@@ -115,6 +125,23 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 		}
 		f.deps.Log.InfoContext(ctx, "job ended", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "job", job.Job, "outcome", job.Outcome,
 			"reason", job.Reason, "snapshot_id", job.SnapshotID)
+	}
+	return nil
+}
+
+// publish tells the outcome to subscribers. A repeated report tells the same again.
+func (f *Function) publish(ctx context.Context, r state.RunRecord) error {
+	if f.deps.Events == nil {
+		return nil
+	}
+	detail, err := event.EncodeEnded(event.RunEnded{
+		Request: r.Request, Report: r.Report, StartedAt: time.UnixMilli(r.StartedMS), EndedAt: time.UnixMilli(r.EndedMS), CostMicros: CostMicros(r.Report),
+	})
+	if err == nil {
+		err = f.deps.Events.Publish(ctx, contract.EventRunEnded, detail)
+	}
+	if err != nil {
+		return fmt.Errorf("publish outcome of run %s: %w", r.Run.RunID, err)
 	}
 	return nil
 }

@@ -2,8 +2,10 @@ package report_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +28,17 @@ type world struct {
 	state state.Store
 	run   maintenance.Run
 	told  []maintenance.TableID
+	// events are the details of outcome events by detail type; offline is the error of the bus.
+	events  map[string][]string
+	offline error
+}
+
+// Publish implements report.Publisher.
+func (w *world) Publish(_ context.Context, kind string, detail []byte) error {
+	if w.offline == nil {
+		w.events[kind] = append(w.events[kind], string(detail))
+	}
+	return w.offline
 }
 
 func (w *world) Notify(_ context.Context, table maintenance.TableID) error {
@@ -37,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	now := func() time.Time { return time.UnixMilli(1_700_000_000_000) }
 	st := store.NewMemory(now)
-	w := &world{state: state.New(state.NewMemory())}
+	w := &world{state: state.New(state.NewMemory()), events: map[string][]string{}}
 	table := maintenance.TableID{Namespace: "db", Name: "t"}
 	lease, err := w.state.Acquire(context.Background(), table, now(), time.Hour, func(token int64) (maintenance.RunID, []byte) {
 		w.run = maintenance.Run{RunID: maintenance.NewRunID("u", 1, token), Table: table, TableUUID: "u", Token: token}
@@ -48,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.work = handoff.Open(st, workLocation, w.run.RunID)
 	w.fn = report.New(report.Deps{
-		Work: st, WorkLocation: workLocation, State: w.state, Metrics: telemetry.Discard{}, Notifier: w, Now: now, Log: slog.New(slog.DiscardHandler),
+		Work: st, WorkLocation: workLocation, State: w.state, Metrics: telemetry.Discard{}, Notifier: w, Events: w, Now: now, Log: slog.New(slog.DiscardHandler),
 	})
 	return w
 }
@@ -204,5 +217,34 @@ func TestContention(t *testing.T) {
 	quiet.write(t, quiet.work.Commit(maintenance.RewriteDataFiles, 0), alone)
 	if got := quiet.handle(t, nil).Jobs[0].Contention; got != nil {
 		t.Errorf("%+v: want none", got)
+	}
+}
+
+// TestOutcomeEvents: subscribers are told each run once, again when report is repeated, and a bus that is down ends nothing but this call: history is
+// kept and the lease is free.
+func TestOutcomeEvents(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offline = errors.New("bus is down")
+	in := maintenance.ReportInput{V: contract.PayloadVersion, Run: w.run, Request: maintenance.Request{Automatic: true, Trigger: "event"}}
+	if _, err := w.fn.Handle(context.Background(), in); !errors.Is(err, w.offline) {
+		t.Fatalf("error %v: want the bus's, so that the state is repeated", err)
+	}
+	if _, found, err := w.state.FindRun(context.Background(), w.run.RunID); err != nil || !found {
+		t.Errorf("history is not kept: %v", err)
+	}
+	if _, held, err := w.state.Current(context.Background(), w.run.Table); err != nil || held {
+		t.Errorf("the lease is held: %v", err)
+	}
+	w.offline = nil
+	for range 2 {
+		if _, err := w.fn.Handle(context.Background(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+	told := w.events[contract.EventRunEnded]
+	if len(w.events) != 1 || len(told) != 2 || told[0] != told[1] || !strings.Contains(told[0], string(w.run.RunID)) ||
+		!strings.Contains(told[0], `"outcome":"nothing_to_do"`) {
+		t.Errorf("events %v", w.events)
 	}
 }

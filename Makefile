@@ -112,8 +112,9 @@ stress: bin/firn python java ## run Firn beside writers that commit every second
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_STRESS_DURATION=$(DURATION) FIRN_STRESS_CATALOG=$(CATALOG) FIRN_STRESS_KILL=$(KILL) \
 	  $(GO) test -count=1 -v -timeout 0 -tags stress ./internal/stress
 
-matrix: python java ## all cells of the matrix of Parquet writers, encodings, codecs and merges (nightly; make interop runs a sample)
-	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python STRICT=1 $(GO) test -count=1 -v -timeout 120m -tags interop ./internal/interop/matrix -whole
+matrix: python java ## all cells of the matrix of Parquet writers, encodings, codecs and merges (nightly); goes on where it stopped (.interop/matrix.jsonl)
+	@mkdir -p .interop
+	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python STRICT=1 $(GO) test -count=1 -v -timeout 0 -tags interop ./internal/interop/matrix -args -whole -done $(CURDIR)/.interop/matrix.jsonl
 
 bench-engine: bin/firn python ## measure a rewrite beside DuckDB, arrow-go and the floors (BENCH_SHARE=1 for the full inputs, BENCH_ROUNDS, BENCH_ONLY)
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 120m -tags bench ./internal/enginebench

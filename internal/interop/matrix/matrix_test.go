@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/apache/iceberg-go"
@@ -95,51 +96,60 @@ func TestMatrix(t *testing.T) {
 	js := judges(t)
 	dir := t.TempDir()
 	from := map[string][]string{}
-	cells, compared, tiers := map[string]int{}, map[string]int{}, map[string]int64{}
+	total := newTally()
+	known := finished(t, &total)
 	for _, v := range chosen() {
+		if known[v.String()] {
+			continue
+		}
 		t.Run(v.String(), func(t *testing.T) {
+			without := fmt.Sprint(v.without())
+			if from[without] == nil {
+				from[without] = seeds(t, dir, v.without())
+			}
 			home := filepath.Join(dir, v.String())
 			must(t, os.Mkdir(home, 0o700))
-			without := v.without()
-			if from[fmt.Sprint(without)] == nil {
-				from[fmt.Sprint(without)] = seeds(t, dir, without)
-			}
-			inputs := v.write(t, js, home, from[fmt.Sprint(without)])
-			want := map[string][2]facts{}
-			for _, reader := range readers(v) {
-				var f [2]facts
-				for i := range f {
-					var err error
-					if f[i], err = js[reader].ask(request{Do: "facts", By: reader, Files: inputs, Kept: i == 1}); err != nil {
-						t.Fatalf("inputs: %v", err)
-					}
-				}
-				want[reader] = f
-			}
-			for _, w := range ways() {
-				t.Run(w.name, func(t *testing.T) {
-					outputs, result := merge(t, v, w, inputs)
-					for reader, f := range want {
-						got, err := js[reader].ask(request{Do: "facts", By: reader, Files: outputs, Found: true})
-						if err != nil {
-							t.Errorf("outputs: %v", err)
-							continue
-						}
-						compare(t, reader, f[index(w.delete)], got, w.ordering != nil)
-						compared[reader]++
-					}
-					cells[v.writer]++
-					for tier, n := range result.Tiers {
-						tiers[w.name+" "+tier] += n
-					}
-				})
-			}
+			start, count := time.Now(), newTally()
+			mergeAll(t, js, v, v.write(t, js, home, from[without]), &count)
+			count.Seconds = time.Since(start).Seconds()
+			total.add(count)
+			record(t, done{v.String(), count})
 			must(t, os.RemoveAll(home))
 		})
 	}
-	t.Logf("cells by writer: %v; outputs compared by reader: %v", cells, compared)
-	for _, k := range slices.Sorted(maps.Keys(tiers)) {
-		t.Logf("%-30s %10d bytes", k, tiers[k])
+	total.log(t)
+}
+
+// mergeAll merges files in each way, and lets each reader compare the outputs with the inputs.
+func mergeAll(t *testing.T, js map[string]*judge, v variant, inputs []string, count *tally) {
+	want := map[string][2]facts{}
+	for _, reader := range readers(v) {
+		var f [2]facts
+		for i := range f {
+			var err error
+			if f[i], err = js[reader].ask(request{Do: "facts", By: reader, Files: inputs, Kept: i == 1}); err != nil {
+				t.Fatalf("inputs: %v", err)
+			}
+		}
+		want[reader] = f
+	}
+	for _, w := range ways() {
+		t.Run(w.name, func(t *testing.T) {
+			outputs, result := merge(t, v, w, inputs)
+			for reader, f := range want {
+				got, err := js[reader].ask(request{Do: "facts", By: reader, Files: outputs, Found: true})
+				if err != nil {
+					t.Errorf("outputs: %v", err)
+					continue
+				}
+				compare(t, reader, f[index(w.delete)], got, w.ordering != nil)
+				count.Compared[reader]++
+			}
+			count.Cells[v.writer]++
+			for tier, n := range result.Tiers {
+				count.Tiers[w.name+" "+tier] += n
+			}
+		})
 	}
 }
 

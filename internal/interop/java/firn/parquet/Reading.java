@@ -39,6 +39,18 @@ final class Reading {
   private final List<Group> rows = new ArrayList<>();
   private MessageType schema;
 
+  /** Opens a file's rows with a configuration: the builders that take a path read one from the jars each time. */
+  private static final class Rows extends ParquetReader.Builder<Group> {
+    Rows(String file, Configuration conf) throws IOException {
+      super(HadoopInputFile.fromPath(new Path(file), conf));
+    }
+
+    @Override
+    protected ReadSupport<Group> getReadSupport() {
+      return new GroupReadSupport();
+    }
+  }
+
   /** Reads all rows, or those whose column gone is 0. */
   Reading(List<String> files, boolean kept) throws IOException {
     this.files = files;
@@ -46,7 +58,7 @@ final class Reading {
       try (ParquetFileReader r = ParquetFileReader.open(HadoopInputFile.fromPath(new Path(file), DEFAULTS))) {
         schema = r.getFooter().getFileMetaData().getSchema();
       }
-      try (ParquetReader<Group> in = ParquetReader.builder(new GroupReadSupport(), new Path(file)).withConf(DEFAULTS).build()) {
+      try (ParquetReader<Group> in = new Rows(file, DEFAULTS).build()) {
         for (Group row = in.read(); row != null; row = in.read()) {
           if (!kept || row.getInteger("gone", 0) == 0) {
             rows.add(row);
@@ -211,8 +223,7 @@ final class Reading {
     conf.set(ReadSupport.PARQUET_READ_SCHEMA, new MessageType("m", projected(schema, path)).toString());
     int n = 0;
     for (String file : files) {
-      try (ParquetReader<Group> in = ParquetReader.builder(new GroupReadSupport(), new Path(file)).withConf(conf)
-          .withFilter(FilterCompat.get(equal(String.join(".", path), t, bound))).build()) {
+      try (ParquetReader<Group> in = new Rows(file, conf).withFilter(FilterCompat.get(equal(String.join(".", path), t, bound))).build()) {
         while (in.read() != null) {
           n++;
         }

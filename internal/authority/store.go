@@ -42,6 +42,14 @@ func (f *fenced) GetRange(ctx context.Context, location string, offset, length i
 	return f.Full.GetRange(ctx, location, offset, length)
 }
 
+// GetRangeInto implements store.BufferReader.
+func (f *fenced) GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error) {
+	if err := f.use(location); err != nil {
+		return nil, err
+	}
+	return store.Buffered(f.Full).GetRangeInto(ctx, location, offset, length, buf)
+}
+
 // Head implements store.Reader.
 func (f *fenced) Head(ctx context.Context, location string) (store.Info, error) {
 	if err := f.use(location); err != nil {

@@ -96,6 +96,11 @@ func (l *Local) Get(ctx context.Context, location string) ([]byte, error) {
 
 // GetRange implements Reader.
 func (l *Local) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
+	return l.GetRangeInto(ctx, location, offset, length, nil)
+}
+
+// GetRangeInto implements BufferReader.
+func (l *Local) GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error) {
 	if length < 0 {
 		return nil, fmt.Errorf("read %s: negative length %d", location, length)
 	}
@@ -105,7 +110,7 @@ func (l *Local) GetRange(ctx context.Context, location string, offset, length in
 	}
 	defer func() { _ = f.Close() }()
 	from, to := clip(info.Size(), offset, length)
-	data := make([]byte, to-from)
+	data := sized(buf, to-from)
 	n, err := f.ReadAt(data, from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fileError("read", location, err)

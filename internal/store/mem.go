@@ -76,6 +76,11 @@ func (m *Memory) Get(ctx context.Context, location string) ([]byte, error) {
 
 // GetRange implements Reader.
 func (m *Memory) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
+	return m.GetRangeInto(ctx, location, offset, length, nil)
+}
+
+// GetRangeInto implements BufferReader.
+func (m *Memory) GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error) {
 	if length < 0 {
 		return nil, fmt.Errorf("read %s: negative length %d", location, length)
 	}
@@ -84,7 +89,9 @@ func (m *Memory) GetRange(ctx context.Context, location string, offset, length i
 		return nil, err
 	}
 	from, to := clip(int64(len(o.data)), offset, length)
-	return bytes.Clone(o.data[from:to]), nil
+	data := sized(buf, to-from)
+	copy(data, o.data[from:to])
+	return data, nil
 }
 
 // Head implements Reader.

@@ -82,6 +82,15 @@ func (m *mux) GetRange(ctx context.Context, location string, offset, length int6
 	return s.GetRange(ctx, location, offset, length)
 }
 
+// GetRangeInto implements BufferReader.
+func (m *mux) GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error) {
+	s, err := m.pick(location)
+	if err != nil {
+		return nil, err
+	}
+	return Buffered(s).GetRangeInto(ctx, location, offset, length, buf)
+}
+
 // Head implements Reader.
 func (m *mux) Head(ctx context.Context, location string) (Info, error) {
 	s, err := m.pick(location)

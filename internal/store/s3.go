@@ -78,12 +78,17 @@ func s3Object(location string) (Location, error) {
 
 // Get implements Reader.
 func (s *S3) Get(ctx context.Context, location string) ([]byte, error) {
-	data, _, err := s.read(ctx, location, "")
+	data, _, err := s.read(ctx, location, "", nil)
 	return data, err
 }
 
 // GetRange implements Reader.
 func (s *S3) GetRange(ctx context.Context, location string, offset, length int64) ([]byte, error) {
+	return s.GetRangeInto(ctx, location, offset, length, nil)
+}
+
+// GetRangeInto implements BufferReader.
+func (s *S3) GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error) {
 	var header string
 	switch {
 	case length < 0:
@@ -98,13 +103,13 @@ func (s *S3) GetRange(ctx context.Context, location string, offset, length int64
 	default:
 		header = fmt.Sprintf("bytes=%d-%d", offset, offset+length-1)
 	}
-	data, partial, err := s.read(ctx, location, header)
+	data, partial, err := s.read(ctx, location, header, buf)
 	if errors.Is(err, errBeyondEnd) {
 		if offset >= 0 {
 			return []byte{}, nil
 		}
 		// The object is empty, or the server refuses to give the whole for more than the whole, as RFC 9110 wants it.
-		data, partial, err = s.read(ctx, location, "")
+		data, partial, err = s.read(ctx, location, "", buf)
 	}
 	if err != nil {
 		return nil, err
@@ -116,8 +121,8 @@ func (s *S3) GetRange(ctx context.Context, location string, offset, length int64
 	return data[:min(length, int64(len(data)))], nil
 }
 
-// read gets an object or a range of it; partial says that the answer is a range.
-func (s *S3) read(ctx context.Context, location, header string) (data []byte, partial bool, err error) {
+// read gets an object or a range of it, into buf if it fits; partial says that the answer is a range.
+func (s *S3) read(ctx context.Context, location, header string, buf []byte) (data []byte, partial bool, err error) {
 	loc, err := s3Object(location)
 	if err != nil {
 		return nil, false, err
@@ -136,23 +141,28 @@ func (s *S3) read(ctx context.Context, location, header string) (data []byte, pa
 		}
 		defer func() { _ = out.Body.Close() }()
 		partial = out.ContentRange != nil
-		data, err = readBody(out.Body, out.ContentLength)
+		data, err = readBody(out.Body, out.ContentLength, buf)
 		return err
 	})
 	return data, partial, err
 }
 
 // readBody reads to the end, where the SDK compares the checksum.
-func readBody(body io.Reader, announced *int64) ([]byte, error) {
+func readBody(body io.Reader, announced *int64, into []byte) ([]byte, error) {
 	size := max(0, aws.ToInt64(announced))
-	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	if _, err := buf.ReadFrom(body); err != nil {
+	data := sized(into, size)
+	n, err := io.ReadFull(body, data)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, err
 	}
-	if announced != nil && int64(buf.Len()) != size {
-		return nil, fmt.Errorf("%w: %d of %d bytes", errShortBody, buf.Len(), size)
+	rest, err := io.ReadAll(body) // None, but a length that was not announced.
+	if err != nil {
+		return nil, err
 	}
-	return buf.Bytes(), nil
+	if data = append(data[:n], rest...); announced != nil && int64(len(data)) != size {
+		return nil, fmt.Errorf("%w: %d of %d bytes", errShortBody, len(data), size)
+	}
+	return data, nil
 }
 
 // Head implements Reader.

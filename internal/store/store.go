@@ -50,6 +50,35 @@ type Reader interface {
 	Head(ctx context.Context, location string) (Info, error)
 }
 
+// BufferReader is what a Reader may offer besides: ranges in memory that the caller has, so that much reading needs no new memory.
+type BufferReader interface {
+	// GetRangeInto is GetRange, whose answer lies in buf where that has the capacity. It may use all of that, beyond the answer too.
+	GetRangeInto(ctx context.Context, location string, offset, length int64, buf []byte) ([]byte, error)
+}
+
+// Buffered is r as a BufferReader; one that is none reads as GetRange does.
+func Buffered(r Reader) BufferReader {
+	if into, ok := r.(BufferReader); ok {
+		return into
+	}
+	return unbuffered{r}
+}
+
+type unbuffered struct{ Reader }
+
+// GetRangeInto implements BufferReader without use of the memory.
+func (u unbuffered) GetRangeInto(ctx context.Context, location string, offset, length int64, _ []byte) ([]byte, error) {
+	return u.GetRange(ctx, location, offset, length)
+}
+
+// sized is n bytes, in the memory of buf if it has the capacity.
+func sized(buf []byte, n int64) []byte {
+	if int64(cap(buf)) >= n {
+		return buf[:n]
+	}
+	return make([]byte, n)
+}
+
 // WriteOptions steer one write.
 type WriteOptions struct {
 	// IfAbsent makes the write fail with ErrExists when the location is taken; of racing writers exactly one wins (S3: If-None-Match: *).

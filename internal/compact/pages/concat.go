@@ -125,7 +125,7 @@ func (r *rewrite) bloom(ctx context.Context, o *output, s rowGroupOf, column int
 	}
 	limit := s.in.FileSizeBytes() - footer.TrailerBytes - at.offset
 	if at.length == 0 {
-		head, err := s.in.fetch(ctx, r.store, at.offset, min(limit, bloom.HeadBytes))
+		head, err := s.in.fetch(ctx, r.store, span{at.offset, min(limit, bloom.HeadBytes)}, nil)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (r *rewrite) bloom(ctx context.Context, o *output, s rowGroupOf, column int
 	if at.length > limit || at.length > bloom.MaxBytes+bloom.HeadBytes {
 		return nil
 	}
-	data, err := s.in.fetch(ctx, r.store, at.offset, at.length)
+	data, err := s.in.fetch(ctx, r.store, at, nil)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestDamageInBigRowGroups(t *testing.T) {
 		again := newWorld(t, schema(), map[string]string{"write.parquet.row-group-size-bytes": "1000"})
 		again.add(good, 400)
 		again.add(bad, 400)
-		_, err := pages.New(again.store, slog.New(slog.DiscardHandler), pages.Limits{HeldBytes: 4 << 10}, nil).Rewrite(context.Background(), again.job)
+		_, err := pages.Spoil(pages.New(again.store, slog.New(slog.DiscardHandler), pages.Limits{HeldBytes: 4 << 10}, nil)).Rewrite(context.Background(), again.job)
 		switch {
 		case err == nil:
 			seen["copied"]++

@@ -1,7 +1,9 @@
 package pages
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -19,14 +21,17 @@ type fetched struct {
 	in             *input
 	offset, length int64
 	parts          int
-	data           []byte
-	err            error
-	done           chan struct{}
+	// data is what was read; buffer the memory for that, which lies in the arena, see there.
+	data, buffer []byte
+	at           int64
+	err          error
+	done         chan struct{}
 }
 
 // fetcher fetches the chunks of one output row group in the order in which they are copied, bounded in bytes. It serves one goroutine.
 type fetcher struct {
 	engine *Engine
+	arena  *arena
 	reads  []*fetched
 	// dictionaries and chunks are by leaf and source; a chunk begins with its dictionary page, which is wanted before the chunks are.
 	dictionaries, chunks [][]part
@@ -41,7 +46,7 @@ type fetcher struct {
 func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher {
 	leaves := len(r.proof)
 	f := &fetcher{
-		engine: r.Engine, dictionaries: make([][]part, leaves), chunks: make([][]part, leaves),
+		engine: r.Engine, arena: r.arena, dictionaries: make([][]part, leaves), chunks: make([][]part, leaves),
 		memory: semaphore.NewWeighted(r.limits.HeldBytes),
 	}
 	for leaf := range leaves {
@@ -72,7 +77,9 @@ func (r *rewrite) newFetcher(ctx context.Context, sources []rowGroupOf) *fetcher
 
 // newStream lays out the requests for a row group that is copied as it is: its chunks one after the other, long ones in pieces.
 func (r *rewrite) newStream(ctx context.Context, s rowGroupOf) *fetcher {
-	f := &fetcher{engine: r.Engine, chunks: make([][]part, len(s.chunks)), memory: semaphore.NewWeighted(r.limits.HeldBytes)}
+	f := &fetcher{
+		engine: r.Engine, arena: r.arena, chunks: make([][]part, len(s.chunks)), memory: semaphore.NewWeighted(r.limits.HeldBytes),
+	}
 	most := max(r.limits.HeldBytes/4, 1<<10)
 	var last *fetched
 	for i := range s.chunks {
@@ -162,7 +169,10 @@ func (f *fetcher) start(ctx context.Context) {
 			}
 			slots <- struct{}{}
 			f.workers.Go(func() {
-				r.data, r.err = r.in.fetch(ctx, f.engine.store, r.offset, r.length)
+				if r.in.whole == nil {
+					r.buffer, r.at = f.arena.take(r.length)
+				}
+				r.data, r.err = r.in.fetch(ctx, f.engine.store, span{r.offset, r.length}, r.buffer)
 				close(r.done)
 				<-slots
 			})
@@ -183,7 +193,10 @@ func (f *fetcher) get(p part) ([]byte, error) {
 func (f *fetcher) release(p part) {
 	r := f.reads[p.read]
 	if r.parts--; r.parts == 0 {
-		r.data = nil
+		if r.data = nil; r.buffer != nil {
+			f.arena.give(r.buffer, r.at)
+			r.buffer = nil
+		}
 		f.memory.Release(f.weight(r))
 	}
 }
@@ -192,4 +205,60 @@ func (f *fetcher) release(p part) {
 func (f *fetcher) close() {
 	f.cancel()
 	f.workers.Wait()
+}
+
+// arena is memory that the reads of a rewrite use again and again: new memory costs page faults, clearing and collections. What does not fit gets
+// memory of its own.
+type arena struct {
+	size int64
+	// spoil, for tests, overwrites what was given back: nobody may look at it any more.
+	spoil bool
+
+	mu   sync.Mutex
+	data []byte
+	free []span // in order, none beside another
+}
+
+// take returns n bytes and where they lie; -1 is memory of their own.
+func (a *arena) take(n int64) (buf []byte, at int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.data == nil {
+		a.data, a.free = make([]byte, a.size), []span{{0, a.size}}
+	}
+	i := slices.IndexFunc(a.free, func(s span) bool { return s.length >= n })
+	if i < 0 {
+		return make([]byte, n), -1
+	}
+	s := &a.free[i]
+	at = s.offset
+	if s.offset, s.length = s.offset+n, s.length-n; s.length == 0 {
+		a.free = slices.Delete(a.free, i, i+1)
+	}
+	return a.data[at : at+n : at+n], at
+}
+
+// give takes back what take gave.
+func (a *arena) give(buf []byte, at int64) {
+	if a.spoil {
+		for i := range buf {
+			buf[i] = 0xa5
+		}
+	}
+	if at < 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	back := span{at, int64(len(buf))}
+	i, _ := slices.BinarySearchFunc(a.free, at, func(s span, at int64) int { return cmp.Compare(s.offset, at) })
+	if i < len(a.free) && back.offset+back.length == a.free[i].offset {
+		back.length += a.free[i].length
+		a.free = slices.Delete(a.free, i, i+1)
+	}
+	if i > 0 && a.free[i-1].offset+a.free[i-1].length == back.offset {
+		a.free[i-1].length += back.length
+		return
+	}
+	a.free = slices.Insert(a.free, i, back)
 }

@@ -153,7 +153,7 @@ func (w *world) rewrite(limits pages.Limits) (engine.Result, error) {
 	if limits.FullPageRows == 0 {
 		limits.FullPageRows = 1
 	}
-	return pages.New(w.store, slog.New(slog.DiscardHandler), limits, nil).Rewrite(context.Background(), w.job)
+	return pages.Spoil(pages.New(w.store, slog.New(slog.DiscardHandler), limits, nil)).Rewrite(context.Background(), w.job)
 }
 
 // masked says that rows are deleted.

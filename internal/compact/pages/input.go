@@ -110,7 +110,7 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 		return in.unreadable(err)
 	}
 	if missing := length + footer.TrailerBytes - int64(len(tail)); missing > 0 {
-		front, err := in.fetch(ctx, r.store, size-int64(len(tail))-missing, missing)
+		front, err := in.fetch(ctx, r.store, span{size - int64(len(tail)) - missing, missing}, nil)
 		if err != nil {
 			return err
 		}
@@ -156,19 +156,19 @@ func (in *input) fault(err error) error {
 	}
 }
 
-// fetch reads a range of the file; less than was asked for means that the file is shorter than its entry says.
-func (in *input) fetch(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
-	if length == 0 {
+// fetch reads a range of the file, into buf if that has room; less than was asked for means that the file is shorter than its entry says.
+func (in *input) fetch(ctx context.Context, st store.Reader, s span, buf []byte) ([]byte, error) {
+	if s.length == 0 {
 		return nil, nil
 	}
 	if in.whole != nil {
-		return in.whole[offset : offset+length], nil
+		return in.whole[s.offset : s.offset+s.length], nil
 	}
-	data, err := st.GetRange(ctx, in.FilePath(), offset, length)
+	data, err := store.Buffered(st).GetRangeInto(ctx, in.FilePath(), s.offset, s.length, buf)
 	if err := in.fault(err); err != nil {
 		return nil, err
 	}
-	if int64(len(data)) != length {
+	if int64(len(data)) != s.length {
 		return nil, in.unreadable(fmt.Errorf("the object is shorter than the %d bytes of its manifest entry", in.FileSizeBytes()))
 	}
 	return data, nil
@@ -325,7 +325,7 @@ func (in *input) readIndex(ctx context.Context, st store.Reader, tail []byte) er
 		in.pageIndex = append([]byte{}, tail[at:at+in.indexSpan.length]...)
 		return nil
 	}
-	data, err := in.fetch(ctx, st, in.indexSpan.offset, in.indexSpan.length)
+	data, err := in.fetch(ctx, st, in.indexSpan, nil)
 	in.pageIndex = data
 	return err
 }

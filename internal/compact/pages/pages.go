@@ -67,6 +67,8 @@ type Engine struct {
 	log      *slog.Logger
 	limits   Limits
 	fallback engine.Engine
+	// spoil is for tests: see arena.
+	spoil bool
 }
 
 // New makes the engine. fallback takes the groups that this one declines; without one they are refused with the reason.
@@ -83,6 +85,7 @@ type rewrite struct {
 	// maxDef is the maximum definition level of each leaf in the inputs, and so in the outputs.
 	maxDef  []int16
 	tools   *tools
+	arena   *arena
 	maps    []handoff.SourceRowMap
 	paths   []string
 	outputs []iceberg.DataFile

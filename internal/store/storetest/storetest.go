@@ -169,6 +169,13 @@ func ranges(t *testing.T, w world) {
 		if string(got) != c.want {
 			t.Errorf("%s %d+%d: got %q: want %q", c.name, c.offset, c.length, got, c.want)
 		}
+		for _, room := range []int{0, 3, 64} { // Too little, as much as some ask for, more than is there.
+			buf := append(make([]byte, 0, room), "###"[:min(room, 3)]...)
+			got, err := store.Buffered(w.Full).GetRangeInto(t.Context(), w.at(c.name), c.offset, c.length, buf)
+			if err != nil || string(got) != c.want {
+				t.Errorf("%s %d+%d into %d bytes: got %q, %v: want %q", c.name, c.offset, c.length, room, got, err, c.want)
+			}
+		}
 	}
 	if _, err := w.GetRange(t.Context(), w.at("r"), 0, -1); err == nil {
 		t.Error("a negative length was taken")

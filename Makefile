@@ -20,7 +20,7 @@ HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden synth diff deploy destroy
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,13 +76,16 @@ infra-example: ## synthesise somebody's own CDK app that holds Firn (infra/examp
 	@tools/node.sh && cd infra/example && $(GO) mod tidy -diff && CDK_OUTDIR=$(CURDIR)/cdk.out/example $(GO) run . && test -s $(CURDIR)/cdk.out/example/Maintenance.template.json
 
 infra-golden: ## write the golden template anew and show the difference
-	cd infra && $(GO) test ./stack -run TestGolden -update && git diff --stat
+	cd infra && $(GO) test ./stack -run 'TestGolden|TestDeployment' -update && git diff --stat
 
 synth: ## the CloudFormation template, under cdk.out: CDK="-c warehouse=s3://b/p -c tables='db.*'"; no account, no npm
 	@tools/node.sh && tools/synth.sh $(CDK)
 
 diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c warehouse=..."; needs npx and credentials
 	npx cdk $@ $(CDK)
+
+e2e: ## run the synthesised deployment on this machine: real functions, queues, rules, state machine, policies held on every call (no account, no Node)
+	$(GO) test -count=1 -timeout 8m -tags e2e ./internal/local/cloud/...
 
 golden: ## write the golden files and case files anew and show the difference
 	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update

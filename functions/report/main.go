@@ -21,13 +21,20 @@ func main() {
 		if err != nil {
 			return nil, err
 		}
-		queue, err := edge.NewQueue(ctx, edge.Environment(os.Environ())[contract.EnvQueueURL])
+		env := edge.Environment(os.Environ())
+		queue, err := edge.NewQueue(ctx, env[contract.EnvQueueURL])
 		if err != nil {
 			return nil, err
 		}
+		var outcomes report.Publisher
+		if name := env[contract.EnvEventBus]; name != "" {
+			if outcomes, err = edge.NewEventBus(ctx, name); err != nil {
+				return nil, err
+			}
+		}
 		return edge.Handler(report.New(report.Deps{
-			Notifier: report.Queue{Sender: queue},
-			Work:     work, WorkLocation: p.Settings().WorkLocation, State: state, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionReport),
+			Notifier: report.Queue{Sender: queue}, Events: outcomes,
+			Work: work, WorkLocation: p.Settings().WorkLocation, State: state, Metrics: telemetry.NewEMF(os.Stdout, contract.FunctionReport),
 			Now: p.Now, Log: p.Log,
 		}).Handle), nil
 	})

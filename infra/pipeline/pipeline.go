@@ -66,12 +66,12 @@ func New(scope constructs.Construct, id string, props *Props) *Pipeline {
 	powers := powers{
 		settings: props.Settings, table: *props.Storage.Table.TableArn(), work: *props.Storage.Bucket.BucketArn(),
 		config: *p.config.Bucket().ArnForObjects(p.config.S3ObjectKey()),
-		queue:  *p.Queue.QueueArn(), refused: *p.Refused.QueueArn(), missed: *p.Missed.QueueArn(),
+		queue:  *p.Queue.QueueArn(), refused: *p.Refused.QueueArn(), missed: *p.Missed.QueueArn(), bus: bus(),
 	}
 	for _, name := range []string{contract.FunctionPlan, contract.FunctionCompact, contract.FunctionCommit, contract.FunctionSweep, contract.FunctionReport} {
 		env := p.environment(name)
 		if name == contract.FunctionReport {
-			env[contract.EnvQueueURL] = *p.Queue.QueueUrl()
+			env[contract.EnvQueueURL], env[contract.EnvEventBus] = *p.Queue.QueueUrl(), powers.bus
 		}
 		p.Functions[name] = p.function(name, powers, env)
 	}
@@ -81,6 +81,11 @@ func New(scope constructs.Construct, id string, props *Props) *Pipeline {
 	p.schedule(powers)
 	p.sources()
 	return p
+}
+
+// bus is the ARN of the account's own event bus, which outcome events go to.
+func bus() string {
+	return "arn:" + *awscdk.Aws_PARTITION() + ":events:" + *awscdk.Aws_REGION() + ":" + *awscdk.Aws_ACCOUNT_ID() + ":event-bus/default"
 }
 
 // queues makes the queue of commits, and the three in which messages wait for people.

@@ -22,6 +22,7 @@ type powers struct {
 	queue    string // the queue of commits
 	refused  string // the queue of refused messages
 	missed   string // the queue of schedule's failed calls
+	bus      string // the event bus of outcome events
 	machine  string // the state machine
 	logs     string // the function's own log group
 }
@@ -65,11 +66,12 @@ func (p powers) statements(function string) []*awsiam.PolicyStatementProps {
 		all = append(all,
 			allow("Consume", []string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}, []string{p.queue}),
 			allow("Refuse", []string{"sqs:SendMessage"}, []string{p.refused}),
+			allow("Again", []string{"sqs:SendMessage"}, []string{p.queue}), // a look that is put off
 			allow("Start", []string{"states:StartExecution"}, []string{p.machine}))
 	case contract.FunctionSchedule:
 		all = append(all, allow("Notice", []string{"sqs:SendMessage"}, []string{p.queue, p.missed}))
 	case contract.FunctionReport:
-		all = append(all, allow("Notice", []string{"sqs:SendMessage"}, []string{p.queue}))
+		all = append(all, allow("Notice", []string{"sqs:SendMessage"}, []string{p.queue}), allow("Outcome", []string{"events:PutEvents"}, []string{p.bus}))
 	}
 	return append(all, p.keys(function)...)
 }

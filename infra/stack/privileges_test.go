@@ -40,6 +40,7 @@ func TestOneFunctionOnePower(t *testing.T) {
 		only("glue:", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionSweep)
 		only("dynamodb:PutItem", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionReport)
 		only("dynamodb:DeleteItem", contract.FunctionEvaluate)
+		only("events:", contract.FunctionReport)
 		only("dynamodb:Scan")
 		only("dynamodb:DeleteTable")
 		only("states:StartExecution", contract.FunctionEvaluate)

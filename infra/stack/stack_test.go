@@ -3,7 +3,6 @@ package stack_test
 import (
 	"encoding/json"
 	"flag"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -28,25 +27,7 @@ func TestGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := append(normal(data), '\n')
-	const path = "../testdata/template.golden.json"
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != string(want) {
-		a, b := strings.Split(string(want), "\n"), strings.Split(string(got), "\n")
-		for i := range min(len(a), len(b)) {
-			if a[i] != b[i] {
-				t.Fatalf("template differs from %s at line %d (make infra-golden writes it anew):\n- %s\n+ %s", path, i+1, a[i], b[i])
-			}
-		}
-		t.Fatalf("template has %d lines, %s has %d", len(b), path, len(a))
-	}
+	same(t, "../testdata/template.golden.json", got)
 	if n := len(data); n > 900_000 {
 		t.Errorf("template has %d bytes, CloudFormation takes 1,000,000", n)
 	}

@@ -177,6 +177,8 @@ func (s *GlueServer) act(w http.ResponseWriter, action string, body map[string]a
 			return
 		}
 		answer(w, http.StatusOK, map[string]any{"Table": t})
+	case "GetTableOptimizer":
+		glueFail(w, http.StatusBadRequest, "EntityNotFoundException", "the table has no optimizer")
 	case "CreateTable", "UpdateTable":
 		input, _ := body["TableInput"].(map[string]any)
 		s.store(w, action, body, input)
@@ -212,6 +214,9 @@ func (s *GlueServer) store(w http.ResponseWriter, action string, body, input map
 	next := map[string]any{}
 	maps.Copy(next, input)
 	next["DatabaseName"], next["VersionId"], next["CreatedBy"] = database, strconv.Itoa(version), "arn:aws:iam::123456789012:user/x"
+	if account, is := old["CatalogId"]; is { // an account's ID is Glue's to keep
+		next["CatalogId"] = account
+	}
 	s.tables[key] = next
 	answer(w, http.StatusOK, map[string]any{})
 }

@@ -122,7 +122,8 @@ matrix: python java ## all cells of the matrix of Parquet writers, encodings, co
 	FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python STRICT=1 $(GO) test -count=1 -v -timeout 0 -tags interop ./internal/interop/matrix -args -whole -done $(CURDIR)/.interop/matrix.jsonl
 
 bench-engine: bin/firn python ## measure a rewrite beside DuckDB, arrow-go and the floors (BENCH_SHARE=1 for the full inputs, BENCH_ROUNDS, BENCH_ONLY)
-	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 120m -tags bench ./internal/enginebench
+	@mkdir -p .bench
+	@BENCH_HOME=$(CURDIR)/.bench FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_BIN=$(CURDIR)/bin/firn $(GO) test -count=1 -v -timeout 0 -tags bench ./internal/enginebench
 
 tidy-check: ## fail if go.mod is not tidy
 	$(GO) mod tidy -diff
@@ -131,4 +132,4 @@ check: ## what CI runs, in its order
 	@.ci/run
 
 clean: ## remove what the targets made
-	rm -rf dist bin $(VENV) .venv-spark .java .interop .demo
+	rm -rf dist bin $(VENV) .venv-spark .java .interop .bench .demo

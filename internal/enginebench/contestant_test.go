@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -31,8 +32,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	files, err := filepath.Glob(filepath.Join(os.Getenv("BENCH_DATA"), "part-*.parquet"))
-	if err == nil {
-		err = map[string]func([]string, string) error{"copy": copyBytes, "recode": recode, "arrow-go": arrowMerge}[name](files, os.Getenv("BENCH_OUT"))
+	if n, wrong := strconv.Atoi(os.Getenv("BENCH_FILES")); err == nil && wrong == nil && n <= len(files) {
+		run := map[string]func([]string, string) error{"copy": copyBytes, "recode": recode, "arrow-go": arrowMerge, "engine": engineMerge}
+		err = run[name](files[:n], os.Getenv("BENCH_OUT"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -79,6 +81,14 @@ func firstError(a, b error) error {
 	return b
 }
 
+// level is the codec's level that the tables and DuckDB have.
+func level(codec encoding.Codec) int {
+	if codec == encoding.Zstd {
+		return zstdLevel
+	}
+	return encoding.DefaultLevel
+}
+
 // recode decompresses every page and compresses it again at the same level, the floor of engines that make pages anew.
 func recode(files []string, out string) (err error) {
 	target, err := os.Create(out)
@@ -109,7 +119,7 @@ func recode(files []string, out string) (err error) {
 				m := c.Metadata()
 				codec := encoding.Codec(m.IntOr(footer.ColumnCodec, 0))
 				if coders[codec] == nil {
-					if coders[codec], err = encoding.NewCompressor(codec, 0); err != nil {
+					if coders[codec], err = encoding.NewCompressor(codec, level(codec)); err != nil {
 						return err
 					}
 				}
@@ -160,7 +170,7 @@ func arrowMerge(files []string, out string) (err error) {
 				return err
 			}
 			codec := r.MetaData().RowGroups[0].Columns[0].MetaData.Codec
-			props := parquet.NewWriterProperties(parquet.WithCompression(compress.Compression(codec)), parquet.WithMaxRowGroupLength(1_000_000))
+			props := parquet.NewWriterProperties(parquet.WithCompression(compress.Compression(codec)), parquet.WithCompressionLevel(level(encoding.Codec(codec))), parquet.WithMaxRowGroupLength(1_000_000))
 			if w, err = pqarrow.NewFileWriter(schema, target, props, pqarrow.DefaultWriterProps()); err != nil {
 				return err
 			}

@@ -1,38 +1,64 @@
 """DuckDB as a peer of the engine's benchmark, at the best of the settings tried: rows in any order unless sorted, small row groups, two threads.
 
-usage: duckdb_peer.py merge FOLDER OUT CODEC [ORDER]     merges FOLDER/data, with FOLDER/deletes applied, into the file OUT; ORDER is a list of columns
-       duckdb_peer.py facts GLOB [FOLDER]                prints rows, a hash that no order changes, and nulls and bounds by column as JSON
+usage: duckdb_peer.py merge FOLDER FILES DELETES OUT CODEC LEVEL [ORDER]
+                                                  merges the first files of FOLDER/data, without the rows in FOLDER/DELETES ("" for none); ORDER is a list of columns
+       duckdb_peer.py facts FOLDER FILES DELETES  prints rows, a hash that no order changes, and nulls and bounds by column as JSON
+       duckdb_peer.py facts GLOB                  the same of any files
+       duckdb_peer.py scan GLOB                   reads all values and prints the processor seconds that it took
 """
 import glob
 import json
+import resource
 import sys
 
 import duckdb
 
 
-def rows(con, files, folder):
-    deletes = glob.glob(folder + "/deletes/*.parquet") if folder else []
+def rows(folder, files, deletes):
+    names = sorted(glob.glob(folder + "/data/part-*.parquet"))[:int(files)]
     if not deletes:
-        return f"read_parquet({files!r})"
-    return (f"(select * exclude (filename, file_row_number) from read_parquet({files!r}, filename = true, file_row_number = true) t"
-            f" anti join read_parquet({deletes!r}) d on 'file://' || t.filename = d.file_path and t.file_row_number = d.pos)")
+        return f"read_parquet({names!r})"
+    gone = sorted(glob.glob(f"{folder}/{deletes}/part-*.parquet"))[:int(files)]
+    return (f"(select * exclude (filename, file_row_number) from read_parquet({names!r}, filename = true, file_row_number = true) t"
+            f" anti join read_parquet({gone!r}) d on 'file://' || t.filename = d.file_path and t.file_row_number = d.pos)")
 
 
-con = duckdb.connect()
-con.execute("set timezone = 'UTC'; set threads = 2")
-if sys.argv[1] == "merge":
-    folder, out, codec = sys.argv[2:5]
-    order = sys.argv[5] if len(sys.argv) > 5 else ""
+def merge(con, folder, files, deletes, out, codec, level, order=""):
     con.execute(f"set temp_directory = '{out}.spill'")
     con.execute("set memory_limit = '1000MB'" if order else "set preserve_insertion_order = false")
-    level = ", compression_level 3" if codec == "zstd" else ""
+    level = f", compression_level {level}" if codec == "zstd" else ""
     sort = f" order by {order}" if order else ""
-    con.execute(f"copy (select * from {rows(con, sorted(glob.glob(folder + '/data/part-*.parquet')), folder)}{sort})"
-                f" to '{out}' (format parquet, compression '{codec}', row_group_size 122880{level})")
-else:
-    source = rows(con, sorted(glob.glob(sys.argv[2])), sys.argv[3] if len(sys.argv) > 3 else "")
+    con.execute(f"copy (select * from {rows(folder, files, deletes)}{sort}) to '{out}' (format parquet, compression '{codec}', row_group_size 122880{level})")
+
+
+def found(con, source):
     columns = con.execute(f"describe select * from {source}").fetchall()
     names = [c[0] for c in columns]
     wanted = ["count(*)"] + [f"sum(hash({n})::hugeint)::varchar" for n in names] + [f"count({n})" for n in names]
     wanted += [f"{f}({n})::varchar" for n, t, *_ in columns if "(" not in t.replace("DECIMAL(", "") for f in ("min", "max")]
-    print(json.dumps(con.execute(f"select {', '.join(wanted)} from {source}").fetchone()))
+    return con.execute(f"select {', '.join(wanted)} from {source}").fetchone()
+
+
+def seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(kind, *args):
+    con = duckdb.connect()
+    con.execute("set timezone = 'UTC'; set threads = 2")
+    if kind == "merge":
+        merge(con, *args)
+        return
+    source = rows(*args) if len(args) == 3 else f"read_parquet({sorted(glob.glob(args[0]))!r})"
+    if kind == "facts":
+        print(json.dumps(found(con, source)))
+        return
+    con.execute(f"select count(*) from {source}").fetchall()
+    names = [c[0] for c in con.execute(f"describe select * from {source}").fetchall()]
+    start = seconds()
+    con.execute(f"select {', '.join(f'sum(hash({n})::hugeint)' for n in names)} from {source}").fetchall()
+    print(seconds() - start)
+
+
+main(*sys.argv[1:])

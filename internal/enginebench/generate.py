@@ -1,10 +1,12 @@
 """Writes the Parquet inputs of one workload for the engine's benchmark; the same bytes for one set of library versions.
 
-usage: generate.py KIND FOLDER FILES        KIND: events-zstd events-snappy lineitem lineitem-dictionary tiny deletes-random deletes-clustered
-Fields are numbered depth first, as a new table numbers them. The folder gets data/, deletes/ and rows.json.
+usage: generate.py KIND FOLDER FILES        KIND: events-zstd events-snappy events-dictionary lineitem lineitem-dictionary tiny blobs
+Fields are numbered depth first, as a new table numbers them. The folder gets data/, deletes-random/ and deletes-clustered/ (of events-zstd, a
+hundredth of the rows) and rows.json, the rows of each file. Files that are there already are kept.
 """
 import json
 import os
+import random
 import sys
 
 import duckdb
@@ -67,40 +69,42 @@ from (select i, hash(i + 1) h1, hash(i * 3 + 2) h2, hash(i * 5 + 3) h3, hash(i *
 LINEITEM_PLAIN = {"orderkey", "partkey", "suppkey", "extendedprice", "comment"}
 
 
+BLOBS = "select i id, null::blob payload from range({a}, {b}) t(i)"
+
+
 def main(kind, folder, files):
-    os.makedirs(folder + "/data", exist_ok=True)
-    os.makedirs(folder + "/deletes", exist_ok=True)
+    for name in ("data", "deletes-random", "deletes-clustered"):
+        os.makedirs(f"{folder}/{name}", exist_ok=True)
     con = duckdb.connect()
     con.execute("set timezone = 'UTC'")
-    flat = kind.startswith("lineitem")
-    sql, rows = (LINEITEM, 150_000) if flat else (EVENTS, 42_000)
-    if kind == "tiny":
-        rows = 1_000
-    coded, names = EVENTS_CODED, None
-    live = []
+    sql, rows = {"lineitem": (LINEITEM, 150_000), "tiny": (EVENTS, 1_000), "blobs": (BLOBS, 1_000)}.get(kind.split("-")[0], (EVENTS, 42_000))
+    style = {"snappy": {"compression": "snappy"}}.get(kind.split("-")[-1], {"compression": "zstd", "compression_level": 3})
+    all_coded = kind.endswith("-dictionary")
     for n in range(files):
-        t = con.sql(sql.replace("{a}", str(n * rows)).replace("{b}", str((n + 1) * rows))).to_arrow_table()
-        if names is None:
-            names = numbered(t.schema)
-            if flat:
-                coded = [f.name for f in names if f.name not in LINEITEM_PLAIN]
         path = f"{folder}/data/part-{n:05d}.parquet"
-        all_coded = kind == "lineitem-dictionary"
-        pq.write_table(t.cast(names), path, row_group_size=rows, compression="snappy" if kind == "events-snappy" else "zstd",
-                       compression_level=None if kind == "events-snappy" else 3, use_dictionary=True if all_coded else coded,
-                       write_page_index=not all_coded, store_schema=False, max_rows_per_page=20_000, store_decimal_as_integer=not all_coded)
-        gone = 0
-        if kind.startswith("deletes"):
+        if os.path.exists(path):
+            continue
+        t = con.sql(sql.replace("{a}", str(n * rows)).replace("{b}", str((n + 1) * rows))).to_arrow_table()
+        if kind == "blobs":
+            noise = random.Random(n)
+            t = t.set_column(1, "payload", pa.array([noise.randbytes(4096) for _ in range(rows)], pa.binary()))
+        names = numbered(t.schema)
+        coded = [f.name for f in names if f.name not in LINEITEM_PLAIN] if sql is LINEITEM else EVENTS_CODED if sql is EVENTS else False
+        pq.write_table(t.cast(names), path + ".part", row_group_size=rows, use_dictionary=all_coded or coded, write_page_index=not all_coded,
+                       store_schema=False, max_rows_per_page=20_000, store_decimal_as_integer=not all_coded, **style)
+        if kind == "events-zstd":
             gone = rows // 100
-            pos = f"select i from range({rows}) t(i) order by hash(i + {n * rows}) limit {gone}"
-            if kind == "deletes-clustered":
-                pos = f"select i + (hash({n}) % {rows - gone})::bigint i from range({gone}) t(i)"
-            pos = con.sql(f"select i from ({pos}) order by i").to_arrow_table().column(0).combine_chunks()
-            pq.write_table(pa.table([pa.array(["file://" + path] * gone, pa.string()), pos], schema=POSITIONS),
-                           f"{folder}/deletes/part-{n:05d}.parquet", compression="zstd", store_schema=False)
-        live.append([rows, gone])
+            delete(con, f"select i from range({rows}) t(i) order by hash(i + {n * rows}) limit {gone}", path, f"{folder}/deletes-random/part-{n:05d}.parquet")
+            delete(con, f"select i + (hash({n}) % {rows - gone})::bigint i from range({gone}) t(i)", path, f"{folder}/deletes-clustered/part-{n:05d}.parquet")
+        os.rename(path + ".part", path)
     with open(folder + "/rows.json", "w") as out:
-        json.dump(live, out)
+        json.dump([rows] * len(os.listdir(folder + "/data")), out)
+
+
+def delete(con, positions, path, to):
+    """Writes a file of position deletes."""
+    pos = con.sql(f"select i from ({positions}) order by i").to_arrow_table().column(0).combine_chunks()
+    pq.write_table(pa.table([pa.array(["file://" + path] * len(pos), pa.string()), pos], schema=POSITIONS), to, compression="zstd", store_schema=False)
 
 
 main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

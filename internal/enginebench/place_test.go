@@ -4,6 +4,7 @@ package enginebench
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,8 @@ type place struct {
 	*testing.T
 	b        *bench
 	location string
-	metadata string
+	// metadata is the table's, by whether it sets the codec's level.
+	metadata map[bool]string
 	catalog  string
 }
 
@@ -28,57 +30,89 @@ type place struct {
 func newPlace(t *testing.T, b *bench) *place {
 	t.Helper()
 	w := icebergtest.NewLocalWorld(t)
-	location := "file://" + b.folder + "/table"
-	opts := []icebergtest.TableOption{icebergtest.Schema(schemaOf(b.inputs)), icebergtest.At(location)}
-	codec := "write.parquet.compression-codec=" + b.codec
-	for _, p := range append([]string{codec}, b.properties...) {
-		key, value, _ := strings.Cut(p, "=")
-		opts = append(opts, icebergtest.Property(key, value))
+	p := &place{T: t, b: b, location: "file://" + t.TempDir() + "/table", metadata: map[bool]string{}}
+	counts, err := rowCounts(b.folder)
+	if err != nil {
+		t.Fatal(err)
 	}
-	table := w.NewTable("db.t", opts...)
-	var counts [][2]int64
-	raw, err := os.ReadFile(filepath.Join(b.folder, "rows.json"))
+	for _, leveled := range []bool{true, false} {
+		name := fmt.Sprintf("db.t%t", leveled)
+		opts := []icebergtest.TableOption{icebergtest.Schema(schemaOf(b.inputs)), icebergtest.At(p.location)}
+		for _, property := range b.tableProperties(leveled) {
+			key, value, _ := strings.Cut(property, "=")
+			opts = append(opts, icebergtest.Property(key, value))
+		}
+		table := w.NewTable(name, opts...)
+		table.Commit(p.changes("data", iceberg.EntryContentData, counts)...)
+		if b.deletes != "" {
+			table.Commit(p.changes("deletes-"+b.deletes, iceberg.EntryContentPosDeletes, counts)...)
+		}
+		p.metadata[leveled] = table.State().Pointer.MetadataLocation
+	}
+	return p
+}
+
+// zstdLevel is that of every contestant.
+const zstdLevel = 3
+
+// tableProperties are those of the workload's table.
+func (w *workload) tableProperties(leveled bool) []string {
+	out := []string{"write.parquet.compression-codec=" + w.codec}
+	if leveled && w.codec == "zstd" {
+		out = append(out, fmt.Sprintf("write.parquet.compression-level=%d", zstdLevel))
+	}
+	return append(out, w.properties...)
+}
+
+// rowCounts reads how many rows each file of a folder has.
+func rowCounts(folder string) (counts []int64, err error) {
+	raw, err := os.ReadFile(filepath.Join(folder, "rows.json"))
 	if err == nil {
 		err = json.Unmarshal(raw, &counts)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	table.Commit(changes(t, b.folder, "data", iceberg.EntryContentData, counts, 0)...)
-	if counts[0][1] > 0 {
-		table.Commit(changes(t, b.folder, "deletes", iceberg.EntryContentPosDeletes, counts, 1)...)
-	}
-	return &place{T: t, b: b, location: location, metadata: table.State().Pointer.MetadataLocation}
+	return counts, err
 }
 
-// changes adds the files of a folder; column tells which number of counts is theirs.
-func changes(t *testing.T, folder, kind string, content iceberg.ManifestEntryContent, counts [][2]int64, column int) (out []icebergtest.Change) {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(folder, kind, "part-*.parquet"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n, name := range names {
+// changes adds the first files of a folder; a hundredth of the rows is deleted.
+func (p *place) changes(kind string, content iceberg.ManifestEntryContent, counts []int64) (out []icebergtest.Change) {
+	p.Helper()
+	for n, name := range p.b.parts(kind) {
 		info, err := os.Stat(name)
 		if err != nil {
-			t.Fatal(err)
+			p.Fatal(err)
 		}
-		f, err := iceberg.NewDataFileBuilder(*iceberg.UnpartitionedSpec, content, "file://"+name, iceberg.ParquetFile, nil, nil, nil, counts[n][column], info.Size())
+		rows := counts[n]
+		if content != iceberg.EntryContentData {
+			rows /= 100
+		}
+		f, err := iceberg.NewDataFileBuilder(*iceberg.UnpartitionedSpec, content, "file://"+name, iceberg.ParquetFile, nil, nil, nil, rows, info.Size())
 		if err != nil {
-			t.Fatal(err)
+			p.Fatal(err)
 		}
 		out = append(out, icebergtest.AddFile(f.Build(), nil))
 	}
 	return out
 }
 
-// schemaOf is what generate.py writes; a new table numbers its fields depth first, and so does that script.
+// schemaOf is what generate.py writes, numbered as a new table numbers it.
 func schemaOf(inputs string) *iceberg.Schema {
+	s, err := iceberg.AssignFreshSchemaIDs(fieldsOf(inputs), nil)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// fieldsOf is the same with numbers that are unique only.
+func fieldsOf(inputs string) *iceberg.Schema {
 	p := iceberg.PrimitiveTypes
 	n := 0
 	field := func(name string, typ iceberg.Type) iceberg.NestedField {
 		n++
 		return iceberg.NestedField{ID: n, Name: name, Type: typ}
+	}
+	if inputs == "blobs" {
+		return iceberg.NewSchema(0, field("id", p.Int64), field("payload", p.Binary))
 	}
 	if strings.HasPrefix(inputs, "lineitem") {
 		money := iceberg.DecimalTypeOf(15, 2)
@@ -106,10 +140,10 @@ func (p *place) firn(args ...string) *exec.Cmd {
 }
 
 // reset registers the table in a new catalog.
-func (p *place) reset() {
+func (p *place) reset(leveled bool) {
 	p.Helper()
 	p.catalog = p.TempDir()
-	run(p.T, p.firn("register", "--table", "db.t", "--metadata-location", p.metadata))
+	run(p.T, p.firn("register", "--table", "db.t", "--metadata-location", p.metadata[leveled]))
 }
 
 // rewrite is the measured command: one output for all inputs.

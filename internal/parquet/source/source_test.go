@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -190,10 +191,17 @@ func TestConsumerErrors(t *testing.T) {
 	_ = f.Scan(0, 0, column.Run{To: 100}, func(*column.Batch) error { panic("mine") })
 }
 
-// FuzzOpen: a damaged file ends in an error or in rows, never in a panic or a row too many.
+// FuzzOpen: a damaged file ends in an error or in rows, never in a panic or a row too many; a kilobyte never takes 100 MB.
 func FuzzOpen(f *testing.F) {
 	f.Add(example(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		defer func() {
+			if runtime.ReadMemStats(&after); len(data) <= 1024 && after.TotalAlloc-before.TotalAlloc > 100<<20 {
+				t.Errorf("%d bytes made it allocate %d", len(data), after.TotalAlloc-before.TotalAlloc)
+			}
+		}()
 		ctx := context.Background()
 		st := store.NewMemory(time.Now)
 		must(t, st.Put(ctx, "mem://b/f", data, store.WriteOptions{}))

@@ -33,7 +33,7 @@ func TestRegisterTakenName(t *testing.T) {
 }
 
 // TestArgumentsOfSparkAreTaken gives each procedure the arguments that Spark's has, as --arg does. Table, dry_run, snapshot_ids and options have flags of
-// their own; file_list_view names a view that only Spark has.
+// their own.
 func TestArgumentsOfSparkAreTaken(t *testing.T) {
 	for job, names := range map[maintenance.Job][]string{
 		maintenance.RewriteDataFiles:           {"strategy", "sort_order", "where", "branch"},
@@ -42,6 +42,7 @@ func TestArgumentsOfSparkAreTaken(t *testing.T) {
 		maintenance.ExpireSnapshots:            {"older_than", "retain_last", "max_concurrent_deletes", "stream_results", "clean_expired_metadata"},
 		maintenance.RemoveOrphanFiles: {
 			"older_than", "location", "max_concurrent_deletes", "equal_schemes", "equal_authorities", "prefix_mismatch_mode", "prefix_listing", "stream_results",
+			"file_list_view",
 		},
 	} {
 		for _, name := range names {

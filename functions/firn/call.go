@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -24,6 +26,7 @@ type callCommand struct {
 	SortBy             []string `help:"Partition field to cluster manifests by; may be repeated." placeholder:"F"`
 	Location           string   `help:"Where to look for orphans." placeholder:"URI"`
 	PrefixMismatchMode string   `help:"ERROR, IGNORE or DELETE." placeholder:"M"`
+	FileListView       string   `name:"file-list-view" help:"List of files to look through instead of a listing: CSV, JSON Lines or Parquet with file_path and last_modified, or an S3 Inventory's manifest.json." placeholder:"URI"`
 	EqualScheme        []string `help:"Schemes that mean the same; may be repeated." placeholder:"A=B" sep:"none"`
 	EqualAuthority     []string `help:"Authorities that mean the same; may be repeated." placeholder:"A=B" sep:"none"`
 	Arg                []string `help:"Argument that has no flag of its own (max_concurrent_deletes, unsafe_older_than, ...); may be repeated." placeholder:"K=V" sep:"none"`
@@ -74,7 +77,7 @@ func (c *callCommand) request() (maintenance.JobRequest, error) {
 	for key, value := range map[string]string{
 		"strategy": c.Strategy, "sort_order": c.SortOrder, "where": c.Where, "older_than": c.OlderThan, "retain_last": c.RetainLast,
 		"spec_id": c.SpecID, "sort_by": sortBy, "location": c.Location, "prefix_mismatch_mode": c.PrefixMismatchMode,
-		"equal_schemes": schemes, "equal_authorities": authorities, "branch": c.Branch,
+		"equal_schemes": schemes, "equal_authorities": authorities, "branch": c.Branch, "file_list_view": c.FileListView,
 	} {
 		if value != "" {
 			request.Args[key] = value
@@ -108,6 +111,9 @@ func parseJob(name string) (maintenance.Job, error) {
 
 // call runs one job and prints its result columns.
 func (a *app) call(id maintenance.TableID, request maintenance.JobRequest, dryRun, asJSON bool) error {
+	if err := a.placeFileList(request); err != nil {
+		return err
+	}
 	if err := a.checkValues(id, request); err != nil {
 		return err
 	}
@@ -125,6 +131,24 @@ func (a *app) call(id maintenance.TableID, request maintenance.JobRequest, dryRu
 		return err
 	}
 	return outcomeOf(report)
+}
+
+// placeFileList gives a list of files that lies on this machine its whole location: functions have no working directory.
+func (a *app) placeFileList(request maintenance.JobRequest) error {
+	const name = "file_list_view"
+	at := request.Args[name]
+	if at == "" || strings.Contains(at, "://") || filepath.IsAbs(at) {
+		return nil
+	}
+	dir, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, at)
+	if _, err := os.Stat(path); err == nil {
+		request.Args[name] = "file://" + path
+	}
+	return nil
 }
 
 // outcomeOf turns a bad outcome into an error for the exit status.

@@ -33,7 +33,7 @@ func argumentsOf(job maintenance.Job) []string {
 		return []string{"older_than", "retain_last", "clean_expired_metadata", "max_concurrent_deletes", "stream_results", handoff.ArgDeleteOutside}
 	case maintenance.RemoveOrphanFiles:
 		return []string{
-			"older_than", "location", "prefix_mismatch_mode", "equal_schemes", "equal_authorities", "prefix_listing", "max_concurrent_deletes",
+			"older_than", "location", "prefix_mismatch_mode", "equal_schemes", "equal_authorities", "prefix_listing", "max_concurrent_deletes", "file_list_view",
 			"stream_results", decide.UnsafeOlderThan, handoff.ArgEmptyTable,
 		}
 	}

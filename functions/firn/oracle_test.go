@@ -73,7 +73,7 @@ func TestCallsOfTheOracle(t *testing.T) {
 				t.Run(kase, func(t *testing.T) {
 					steps := icebergtest.Reference(t, name).Oracle(t, kase).Steps
 					if !built(steps[0]) {
-						t.Skipf("%s%s is left out: Spark's file_list_view is of its session, and other statements belong to the engine that writes", steps[0].Call, steps[0].Statement)
+						t.Skipf("%s%s is left out: TestFileListsOfTheOracle has calls with a file_list_view, and other statements belong to the engine that writes", steps[0].Call, steps[0].Statement)
 					}
 					b := newBench(t)
 					ref := b.reference(name)

@@ -181,6 +181,31 @@ func mapped(equal map[string]string, text string) string {
 	return text
 }
 
+// Respell writes a location with the scheme and authority of another one, if equal_schemes and equal_authorities make these the same. same says whether they
+// are; other spellings of s3 in the same bucket stay as they are.
+func (o *OrphansOptions) Respell(location, like string) (respelled string, same bool) {
+	from, to := splitLocation(location), splitLocation(like)
+	if !o.samePrefix(from, to) {
+		return location, false
+	}
+	plain := OrphansOptions{EqualSchemes: map[string]string{"s3a": "s3", "s3n": "s3"}}
+	if plain.samePrefix(from, to) {
+		return location, true
+	}
+	scheme, rest, found := strings.Cut(like, "://")
+	if !found {
+		return location, true
+	}
+	authority, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + authority + from.path, true
+}
+
+// Inside reports whether a location lies in the folder to sweep.
+func (o *OrphansOptions) Inside(location string) bool {
+	at, swept := splitLocation(location), splitLocation(o.Location)
+	return strings.HasPrefix(at.path, strings.TrimRight(swept.path, "/")+"/") && o.samePrefix(at, swept)
+}
+
 // Skip says why a listed file is no candidate, "" when it is one.
 func (o *OrphansOptions) Skip(f Listed) string {
 	location, swept := splitLocation(f.Location), splitLocation(o.Location)

@@ -46,7 +46,7 @@ type OrphansOptions struct {
 	EqualSchemes     map[string]string
 	EqualAuthorities map[string]string
 	DryRun           bool
-	// MaxConcurrentDeletes is 0 when it was not given. FileListView names a view of Spark's, which only Spark has.
+	// MaxConcurrentDeletes is 0 when it was not given. FileListView is where the list of files lies that stands for a listing; "" for none.
 	MaxConcurrentDeletes        int
 	FileListView                string
 	PrefixListing, StreamResult bool
@@ -81,9 +81,10 @@ func ParseOrphansOptions(args map[string]string, table OrphansTable, now time.Ti
 	o.EqualAuthorities = r.equalities("equal_authorities")
 	o.DryRun = r.flag("dry_run", false)
 	o.MaxConcurrentDeletes = r.count("max_concurrent_deletes", 0, 1)
-	o.FileListView, _ = r.text("file_list_view")
+	o.FileListView = r.fileList()
 	o.PrefixListing = r.flag("prefix_listing", false)
 	o.StreamResult = r.flag("stream_results", false)
+	o.Location, _ = o.Respell(o.Location, table.Location)
 	if o.Mode == MismatchDelete && !o.samePrefix(splitLocation(o.Location), splitLocation(table.Location)) {
 		r.faultOf("prefix_mismatch_mode", "DELETE on %s would take the live files of the table at %s for orphans", o.Location, table.Location)
 	}
@@ -103,6 +104,17 @@ func (r *optionReader) horizon(now time.Time) int64 {
 			time.UnixMilli(at).UTC().Format(time.RFC3339), UnsafeOlderThan)
 	}
 	return at
+}
+
+// fileList reads file_list_view. A bare name is a view of a Spark session, which nobody else sees.
+func (r *optionReader) fileList() string {
+	const name = "file_list_view"
+	text, given := r.text(name)
+	if given && !strings.Contains(text, "/") {
+		r.faultOf(name, "%q names a view of a Spark session: write the view to a file (columns file_path and last_modified; CSV, JSON Lines or Parquet) "+
+			"and give its location, or that of an S3 Inventory's manifest.json", text)
+	}
+	return text
 }
 
 func (r *optionReader) mismatchMode() PrefixMismatchMode {

@@ -43,6 +43,12 @@ type SweepListed struct {
 	// StartedAtMS and EndedAtMS bound the listing.
 	StartedAtMS int64 `json:"started_at_ms"`
 	EndedAtMS   int64 `json:"ended_at_ms"`
+	// Fault says why a list of files that was read instead cannot be used. Outside counts its files that lie elsewhere in the bucket, Mismatched those in
+	// another scheme or bucket; Pairs are the first of these.
+	Fault      string   `json:"fault,omitempty"`
+	Outside    int64    `json:"outside,omitempty"`
+	Mismatched int      `json:"mismatched,omitempty"`
+	Pairs      []string `json:"pairs,omitempty"`
 }
 
 // SweepProof says from which state of a table files were found unreachable; delete extends it by what was committed since.

@@ -197,7 +197,7 @@ type SweepItem struct {
 	Prefix     string `json:"prefix,omitempty"`
 	StartAfter string `json:"start_after,omitempty"`
 	EndAt      string `json:"end_at,omitempty"`
-	// Location is the object with the candidates of a delete range.
+	// Location is the object with the candidates of a delete range; of a range to list it is the file of the list that is read instead.
 	Location string `json:"location,omitempty"`
 }
 

@@ -3,6 +3,7 @@ package plan
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 	"firn/internal/store"
+	"firn/internal/store/inventory"
 )
 
 // rewriteManifests checks the arguments and counts. What is replaced is decided by commit, on fresh metadata at each attempt; the partition spec is
@@ -105,6 +107,29 @@ func (p *planner) guards() handoff.ExpireGuards {
 	return g
 }
 
+// orphanRanges are the key ranges to list, or the files of the list that stands for a listing.
+func (p *planner) orphanRanges(ctx context.Context, rules decide.OrphansOptions) ([]maintenance.SweepItem, error) {
+	// The closing slash keeps out siblings whose name merely extends the table's.
+	folder := store.Join(rules.Location, "")
+	if rules.FileListView == "" {
+		return p.listRanges(ctx, folder)
+	}
+	parts, err := inventory.Parts(ctx, p.reader, rules.FileListView)
+	switch {
+	case errors.Is(err, inventory.ErrList), errors.Is(err, store.ErrNotFound):
+		return nil, refusef("file_list_view: %v", err)
+	case err != nil:
+		return nil, err
+	case len(parts) == 0:
+		return nil, refusef("file_list_view: %s names no file", rules.FileListView)
+	}
+	ranges := make([]maintenance.SweepItem, len(parts))
+	for i, part := range parts {
+		ranges[i] = maintenance.SweepItem{Range: i, Prefix: folder, Location: part.Location}
+	}
+	return ranges, nil
+}
+
 // removeOrphanFiles checks the arguments and writes the key ranges to list. What counts as an orphan, sweep decides when the listing has ended.
 func (p *planner) removeOrphanFiles(ctx context.Context, index *handoff.Index) error {
 	rules, err := decide.ParseOrphansOptions(p.request.Args, decide.OrphansTable{
@@ -116,8 +141,7 @@ func (p *planner) removeOrphanFiles(ctx context.Context, index *handoff.Index) e
 	if _, err := reach.Swept(rules.Location, p.table.Metadata); err != nil {
 		return refusef("%v", err)
 	}
-	// The closing slash keeps out siblings whose name merely extends the table's.
-	ranges, err := p.listRanges(ctx, store.Join(rules.Location, ""))
+	ranges, err := p.orphanRanges(ctx, rules)
 	if err != nil {
 		return err
 	}

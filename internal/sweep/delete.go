@@ -154,7 +154,7 @@ func (d *deletion) standing(ctx context.Context, files []reach.File, result *han
 				return err
 			case err != nil:
 				stays[i] = err.Error()
-			case info.ModifiedAt.Unix() > f.ModifiedAtMS/1000 || info.SizeBytes != f.SizeBytes: // S3's HEAD knows seconds only
+			case info.ModifiedAt.Unix() > f.ModifiedAtMS/1000, f.SizeBytes >= 0 && info.SizeBytes != f.SizeBytes: // S3's HEAD knows seconds only
 				stays[i] = "written again since it was listed"
 			}
 			return nil

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"firn/internal/contract"
+	"firn/internal/decide"
 	"firn/internal/handoff"
 	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 	"firn/internal/store"
+	"firn/internal/store/inventory"
 )
 
 // list writes the objects of one key range as sorted runs. It judges nothing: ages, hidden names and reachability are for reach, which runs when
@@ -20,7 +23,11 @@ func (s *step) list(ctx context.Context) (maintenance.SweepOutput, error) {
 	var result handoff.SweepListed
 	err := s.work.Read(ctx, location, &result)
 	if errors.Is(err, store.ErrNotFound) {
-		if result, err = s.listRange(ctx, *s.in.Item); err == nil {
+		list := s.listRange
+		if s.in.Item.Location != "" {
+			list = s.readList
+		}
+		if result, err = list(ctx, *s.in.Item); err == nil {
 			_, err = s.work.WriteOnce(ctx, location, &result)
 		}
 	}
@@ -48,6 +55,72 @@ func (s *step) listRange(ctx context.Context, item maintenance.SweepItem) (hando
 	var err error
 	result.Runs, err = sorter.Runs(ctx)
 	return result, err
+}
+
+// readList reads one file of a list that somebody else made in place of a listing: what lies in the folder becomes sorted runs, in the folder's own scheme and
+// bucket where the call says that these are the same. A list that cannot be used, and files in other buckets, are told to reach, which refuses.
+func (s *step) readList(ctx context.Context, item maintenance.SweepItem) (handoff.SweepListed, error) {
+	result := handoff.SweepListed{V: contract.PayloadVersion, Range: item.Range, StartedAtMS: s.deps.Now().UnixMilli()}
+	sorter := reach.NewSorter(s.space("listed"))
+	err := s.readPart(ctx, item, func(rules decide.OrphansOptions, o inventory.Object) error {
+		location, same := rules.Respell(o.Location, rules.Location)
+		if !same {
+			if result.Mismatched++; len(result.Pairs) < maxPairs {
+				result.Pairs = append(result.Pairs, o.Location+" against "+rules.Location)
+			}
+			return nil
+		}
+		f, err := reach.NewFile(location, reach.Listed, o.SizeBytes, o.ModifiedAtMS)
+		if err != nil {
+			return refusef("%v", err)
+		}
+		if !rules.Inside(location) {
+			result.Outside++
+			return nil
+		}
+		result.Objects++
+		result.SizeBytes += max(0, o.SizeBytes)
+		return sorter.Add(ctx, f)
+	})
+	if reason, refused := refusal(err); refused {
+		result.Fault = reason
+		return result, nil
+	}
+	if err != nil {
+		return result, err
+	}
+	result.EndedAtMS = s.deps.Now().UnixMilli()
+	result.Runs, err = sorter.Runs(ctx)
+	return result, err
+}
+
+// readPart reads the item's file of the list.
+func (s *step) readPart(ctx context.Context, item maintenance.SweepItem, each func(decide.OrphansOptions, inventory.Object) error) error {
+	head, err := s.head(ctx)
+	if err != nil {
+		return err
+	}
+	rules, err := s.orphanRules(head)
+	if err != nil {
+		return err
+	}
+	parts, err := inventory.Parts(ctx, s.st, rules.FileListView)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(parts, func(p inventory.Part) bool { return p.Location == item.Location })
+	if i < 0 {
+		return refusef("the list %s names %s no more", rules.FileListView, item.Location)
+	}
+	for o, err := range parts[i].Objects(ctx, s.st) {
+		if err != nil {
+			return err
+		}
+		if err := each(rules, o); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // abortUploads gives up the incomplete multipart uploads under the swept folder that are older than the horizon. They are invisible to every

@@ -45,6 +45,9 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 	if err := o.prepare(ctx, listed.prefixes); err != nil {
 		return handoff.SweepReach{}, err
 	}
+	if err := listed.usable(o.rules.Mode); err != nil {
+		return handoff.SweepReach{}, err
+	}
 	reached, proofs, counts, err := o.reachable(ctx)
 	if err != nil {
 		return handoff.SweepReach{}, err
@@ -55,6 +58,10 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 	}
 	result.Proofs, result.Cautious = proofs, true
 	result.Summary.Warnings = append(result.Summary.Warnings, o.others.warnings...)
+	if o.rules.FileListView != "" && listed.objects == 0 {
+		result.Summary.Warnings = append(result.Summary.Warnings, fmt.Sprintf("%s names no file under %s, and %d elsewhere", o.rules.FileListView,
+			o.rules.Location, listed.outside+int64(listed.mismatched.Count)))
+	}
 	result.Summary.Lists, result.Summary.Manifests, result.Summary.Entries = counts.Lists, counts.Manifests, counts.Entries
 	if result.ItemCount > 0 && len(o.head.Metadata.Snapshots()) == 0 && s.index.Request.Args[handoff.ArgEmptyTable] != "true" {
 		result.ItemCount, result.Summary.Outcome = 0, maintenance.Refused
@@ -72,6 +79,33 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 type listing struct {
 	runs     []string
 	prefixes []string
+	// objects and outside count what a list of files has inside and outside of the folder; the list's faults end the job.
+	objects, outside int64
+	fault            string
+	mismatched       decide.MismatchedError
+}
+
+// add takes the result of one range.
+func (l *listing) add(prefix string, done handoff.SweepListed) {
+	l.runs, l.prefixes = append(l.runs, done.Runs...), append(l.prefixes, prefix)
+	l.objects, l.outside = l.objects+done.Objects, l.outside+done.Outside
+	if l.fault == "" {
+		l.fault = done.Fault
+	}
+	l.mismatched.Count += done.Mismatched
+	l.mismatched.Pairs = append(l.mismatched.Pairs, done.Pairs[:min(len(done.Pairs), maxPairs-len(l.mismatched.Pairs))]...)
+}
+
+// usable says whether the listing may be judged. Files of a list in another scheme or bucket would silently find nothing: unless the call ignores them, they
+// end the job, and none of them is ever deleted.
+func (l *listing) usable(mode decide.PrefixMismatchMode) error {
+	switch {
+	case l.fault != "":
+		return refusef("%s", l.fault)
+	case l.mismatched.Count > 0 && mode != decide.MismatchIgnore:
+		return &l.mismatched
+	}
+	return nil
 }
 
 // listings collects the results of all ranges. A range without a result means that the listing is not complete: an error.
@@ -94,8 +128,7 @@ func (s *step) listings(ctx context.Context) (listing, error) {
 			if err := s.work.Read(ctx, s.work.Listed(s.in.Job, in.Item.Range), &done); err != nil {
 				return l, fmt.Errorf("range %d was not listed: %w", in.Item.Range, err)
 			}
-			l.runs = append(l.runs, done.Runs...)
-			l.prefixes = append(l.prefixes, in.Item.Prefix)
+			l.add(in.Item.Prefix, done)
 		}
 	}
 	return l, nil
@@ -108,14 +141,8 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 	}
 	meta := o.head.Metadata
 	var err error
-	o.rules, err = decide.ParseOrphansOptions(o.index.Request.Args, decide.OrphansTable{
-		Properties: meta.Properties(), Location: meta.Location(), PartitionFields: partitionFields(o.head),
-	}, time.UnixMilli(o.index.PlannedAtMS), handoff.ArgEmptyTable, "table")
-	if err != nil {
+	if o.rules, err = o.orphanRules(o.head); err != nil {
 		return err
-	}
-	if o.rules.FileListView != "" {
-		return refusef("file_list_view names a view of Spark's; the location is listed instead")
 	}
 	if o.swept, err = reach.Swept(o.rules.Location, meta); err != nil {
 		return refusef("%v", err)
@@ -128,6 +155,13 @@ func (o *orphanSearch) prepare(ctx context.Context, prefixes []string) error {
 	}
 	o.others, err = o.neighbours(ctx, o.head, o.swept)
 	return err
+}
+
+// orphanRules are the call's arguments, as of the plan.
+func (s *step) orphanRules(head *lake.Table) (decide.OrphansOptions, error) {
+	return decide.ParseOrphansOptions(s.index.Request.Args, decide.OrphansTable{
+		Properties: head.Metadata.Properties(), Location: head.Metadata.Location(), PartitionFields: partitionFields(head),
+	}, time.UnixMilli(s.index.PlannedAtMS), handoff.ArgEmptyTable, "table")
 }
 
 // partitionFields are the names of all partition fields of all specs: folders of these may start with an underscore or a point.

@@ -24,6 +24,7 @@ import (
 	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 	"firn/internal/store"
+	"firn/internal/store/inventory"
 )
 
 // Deps are what sweep reaches.
@@ -191,6 +192,7 @@ func refusal(err error) (reason string, refused bool) {
 	}
 	for _, class := range []error{
 		errRefused, decide.ErrRefused, decide.ErrOption, lake.ErrUnsupported, lake.ErrTableFault, catalogs.ErrNoSuchTable, catalogs.ErrNotIceberg, store.ErrArchived,
+		inventory.ErrList,
 	} {
 		if errors.Is(err, class) {
 			return strings.TrimPrefix(err.Error(), errRefused.Error()+": "), true

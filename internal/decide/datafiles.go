@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 
 	"firn/internal/maintenance"
 )
@@ -17,8 +18,9 @@ const maxRefusals = 20
 // DataFiles selects and groups data files as Spark's bin-pack planner does. Files arrive in scan order; the plan depends on nothing else, so the
 // same files and options always give the same plan.
 //
-// Spark decides per partition, and throws all files of older specs together as if they were unpartitioned; so does this. A group that passed is
-// then cut by spec, partition and row lineage, because a Firn group never mixes them: the selected files are Spark's, the groups may be smaller.
+// Spark decides per partition, and throws all files of older specs together under the partition whose values are all null, which files of the current
+// spec may have too; so does this. A group that passed is then cut by spec, partition and row lineage, because a Firn group never mixes them: the
+// selected files are Spark's, the groups may be smaller.
 //
 // A file that no engine can rewrite, or that is live twice, is left out and counted as refused.
 func DataFiles(files iter.Seq2[maintenance.FileStats, error], opts DataFilesOptions) (maintenance.RewritePlan, error) {
@@ -32,10 +34,20 @@ func DataFiles(files iter.Seq2[maintenance.FileStats, error], opts DataFilesOpti
 	return p.plan(), nil
 }
 
-// scanKey is the key under which Spark packs: a partition of the current spec, or everything of older specs.
+// scanKey is the key under which Spark packs: a partition of the current spec, or everything of older specs with what of the current spec has nulls only.
 type scanKey struct {
 	old       bool
 	partition string
+}
+
+// onlyNulls reports a partition without any value: that of an unpartitioned spec, and "1000=null,1001=null".
+func onlyNulls(partition string) bool {
+	for field := range strings.SplitSeq(partition, ",") {
+		if field != "" && !strings.HasSuffix(field, "=null") {
+			return false
+		}
+	}
+	return !strings.Contains(partition, `"`)
 }
 
 // packing is the state of one key: the open bin, and the bins that passed.
@@ -74,7 +86,7 @@ func (p *dataFilesPlanner) add(f maintenance.FileStats) {
 
 func (p *dataFilesPlanner) packingOf(f maintenance.FileStats) *packing {
 	key := scanKey{old: true}
-	if f.SpecID == p.opts.CurrentSpecID {
+	if f.SpecID == p.opts.CurrentSpecID && !onlyNulls(f.Partition) {
 		key = scanKey{partition: f.Partition}
 	}
 	i, ok := p.keys[key]

@@ -110,6 +110,9 @@ func orphansOf(t *testing.T, ref *icebergtest.Ref, step icebergtest.OracleStep, 
 		}
 	}
 	request := bind(t, step.Call)
+	if list != nil {
+		request.Args["file_list_view"] = "s3://lists/view.jsonl"
+	}
 	opts, err := decide.ParseOrphansOptions(request.Args, facts, time.UnixMilli(step.NowMS))
 	if err != nil {
 		return nil, err

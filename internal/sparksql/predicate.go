@@ -2,6 +2,7 @@ package sparksql
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -44,10 +45,18 @@ type Column struct {
 	// Parts is the path; Pos its byte offset.
 	Parts []string
 	Pos   int
+	// Transform is the partition transform whose result is meant, spelled as in metadata ("bucket[16]", "day"); "" for the column itself.
+	Transform string
 }
 
-// String joins the parts with dots.
-func (c Column) String() string { return strings.Join(c.Parts, ".") }
+// String joins the parts with dots, inside of the transform.
+func (c Column) String() string {
+	path := strings.Join(c.Parts, ".")
+	if c.Transform != "" {
+		path = c.Transform + "(" + path + ")"
+	}
+	return path
+}
 
 // maxDepth bounds the nesting of a condition: the parser and everything behind it recurse.
 const maxDepth = 200
@@ -265,6 +274,9 @@ func (p *parser) primary() (operand, error) {
 		if err != nil {
 			return operand{}, err
 		}
+		if p.peek().is("(") {
+			return p.systemFunction(t, parts)
+		}
 		return operand{column: &Column{Parts: parts, Pos: t.pos}, pos: t.pos}, nil
 	case t.kind == tokenEnd || t.kind == tokenSymbol && !t.is("-") && !t.is("+"):
 		return operand{}, p.errorf(t, "want a column or a value instead of %s", t.describe())
@@ -317,6 +329,35 @@ func (p *parser) function() (operand, error) {
 		}
 	}
 	return operand{}, p.untranslatable(x, "the function "+t.text)
+}
+
+// systemFunction reads a function of Iceberg's catalogs over a column: system.bucket(16, id), lake.system.days(ts). These are the partition transforms.
+func (p *parser) systemFunction(t token, parts []string) (operand, error) {
+	last := len(parts) - 1
+	name := strings.ToLower(parts[last])
+	transform, known := map[string]string{
+		"bucket": "bucket", "truncate": "truncate", "years": "year", "months": "month", "days": "day", "hours": "hour",
+	}[name]
+	if !known || !strings.EqualFold(parts[last-1], "system") {
+		return operand{}, p.untranslatable(operand{pos: t.pos}, "the function "+strings.Join(parts, "."))
+	}
+	p.next()
+	if name == "bucket" || name == "truncate" {
+		width := p.next()
+		if n, err := strconv.Atoi(width.text); err != nil || n <= 0 {
+			return operand{}, p.errorf(width, "want a whole number above 0 instead of %s", width.describe())
+		}
+		transform += "[" + width.text + "]"
+		if err := p.expect(","); err != nil {
+			return operand{}, err
+		}
+	}
+	inner := p.peek()
+	path, err := p.identifier()
+	if err != nil {
+		return operand{}, err
+	}
+	return operand{column: &Column{Parts: path, Pos: inner.pos, Transform: transform}, pos: t.pos}, p.expect(")")
 }
 
 func (p *parser) in(left operand) (*Predicate, error) {

@@ -43,6 +43,9 @@ func (b *binder) bind(p *sparksql.Predicate, negated bool) (*node, error) {
 		return always(), nil
 	}
 	c, err := b.column(p.Column)
+	if err == nil && p.Column.Transform != "" {
+		c, err = b.transformed(c, p.Column)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -155,6 +158,31 @@ func (b *binder) in(p *sparksql.Predicate, c *Column, negated bool) (*node, erro
 		return and(nullTest(c, true), leaf(opNotIn, c, values...)), nil
 	}
 	return leaf(opIn, c, values...), nil
+}
+
+// transformed is what a partition transform makes of a column: days are dates, buckets and the other times are whole numbers, what was truncated keeps
+// its type.
+func (b *binder) transformed(c *Column, ref sparksql.Column) (*Column, error) {
+	t := parseTransform(ref.Transform)
+	out := Column{Path: []string{ref.String()}, FieldID: c.FieldID, Required: c.Required, Type: Type{Kind: TypeInt}, of: c, transform: t}
+	taken := []TypeKind{TypeInt, TypeLong, TypeDecimal, TypeString, TypeBinary}
+	switch t.name {
+	case "truncate":
+		out.Type = c.Type
+	case "bucket":
+		taken = append(taken, TypeDate, TypeTime, TypeTimestamp, TypeTimestampNS, TypeUUID, TypeFixed)
+	case "hour":
+		taken = []TypeKind{TypeTimestamp, TypeTimestampNS}
+	case "day":
+		out.Type.Kind = TypeDate
+		fallthrough
+	default:
+		taken = []TypeKind{TypeDate, TypeTimestamp, TypeTimestampNS}
+	}
+	if !slices.Contains(taken, c.Type.Kind) {
+		return nil, b.errorf(ref.Pos, "the transform %s does not take column %s of type %s", ref.Transform, c.Name(), c.Type.Kind)
+	}
+	return &out, nil
 }
 
 // column resolves a reference: exactly, else without regard to case, as Spark does by default.

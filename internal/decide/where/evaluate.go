@@ -126,8 +126,15 @@ func (f File) only(counts map[int]int64, id int) bool {
 // bound decodes a bound; a NaN bound comes from a writer that ordered NaN like a number and says nothing.
 func (f File) bound(bounds map[int][]byte, c *Column) (Value, bool) {
 	data, ok := bounds[c.FieldID]
-	if !ok {
+	switch {
+	case !ok, c.of != nil && c.transform.name == "bucket":
 		return Value{}, false
+	case c.of != nil: // keeps the order: what it makes of a bound is a bound
+		v, ok := decodeBound(c.of.Type, data)
+		if ok {
+			v, ok = c.transform.apply(v, c.of.Type)
+		}
+		return v, ok
 	}
 	v, ok := decodeBound(c.Type, data)
 	return v, ok && !v.isNaN()

@@ -24,7 +24,13 @@ func project(n *node, fields []PartitionField) *node {
 			continue
 		}
 		t := parseTransform(f.Transform)
-		p := t.project(n)
+		var p *node
+		switch {
+		case n.column.of == nil:
+			p = t.project(n)
+		case t == n.column.transform: // no other transform says anything of what this one makes
+			p = &node{op: n.op, values: n.values}
+		}
 		if p == nil {
 			continue
 		}

@@ -23,6 +23,10 @@ type Column struct {
 	// Required says that the field and every struct around it are required.
 	Required bool
 	Type     Type
+
+	// of is the column itself where this one is what a partition transform makes of it.
+	of        *Column
+	transform transform
 }
 
 // Name joins the path with dots.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"text/tabwriter"
+	"time"
 
 	"firn/internal/maintenance"
 )
@@ -67,6 +68,9 @@ func (a *app) printCall(job maintenance.Job, report maintenance.ReportOutput, as
 		fmt.Fprintf(w, "snapshot_id\t%d\n", result.SnapshotID)
 	}
 	fmt.Fprintf(w, "run_id\t%s\n", report.Run.RunID)
+	for _, e := range report.Earlier {
+		fmt.Fprintf(w, "earlier run\t%s: %d files (%d bytes) of its expiry deleted\n", e.RunID, e.Files, e.Bytes)
+	}
 	if c := result.Contention; c != nil {
 		fmt.Fprintf(w, "other writers\t%d attempts for %d commits; %d groups met deletes, %d rows carried over; %d groups in conflict\n", c.Attempts, c.Commits,
 			c.RebasedGroups, c.RebasedRows, c.ConflictGroups)
@@ -110,6 +114,14 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 		object["orphan_file_location"] = append([]string{}, result.Files...)
 	} else if len(result.Files) > 0 {
 		object["files"] = result.Files
+	}
+	if w := result.Waiting; w != nil {
+		object["waiting"] = map[string]any{
+			"files": w.Files, "bytes": w.Bytes, "not_before": time.UnixMilli(w.NotBeforeMS).UTC().Format(time.RFC3339), "deleted_by": "the next run on the table",
+		}
+	}
+	if len(report.Earlier) > 0 {
+		object["earlier"] = report.Earlier
 	}
 	if result.Contention != nil {
 		object["contention"] = result.Contention
@@ -155,6 +167,9 @@ func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(w, "run\t%s\t%s\t%s\n", report.Run.RunID, report.Outcome, reason)
+	for _, e := range report.Earlier {
+		fmt.Fprintf(w, "earlier run\t%s\t%d files (%d bytes) of its expiry deleted\t\n", e.RunID, e.Files, e.Bytes)
+	}
 	for _, j := range report.Jobs {
 		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, j.Reason)
 		for _, name := range slices.Sorted(maps.Keys(j.Columns)) {

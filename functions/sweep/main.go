@@ -18,7 +18,7 @@ func main() {
 		}
 		return p.Entrusted(edge.Handler(sweep.New(sweep.Deps{
 			Catalog: p.Remover,
-			Work:    work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now, Sleep: edge.Sleep,
+			Work:    work, WorkLocation: p.Settings().WorkLocation, Grace: p.Grace, Now: p.Now,
 			NewAttempt: uuid.NewString, Log: p.Log,
 		}).Handle)), nil
 	})

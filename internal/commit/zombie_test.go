@@ -111,7 +111,6 @@ func (x *fixture) sweepRun(cat catalogs.Catalog) {
 	fn := sweep.New(sweep.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return cat, x.world.Store, nil },
 		Work:    x.world.Store, WorkLocation: workLocation, Now: x.world.Clock.Now,
-		Sleep:      func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		NewAttempt: func() string { return fmt.Sprint(time.Now().UnixNano()) }, Log: slog.New(slog.DiscardHandler),
 	})
 	_, err := fn.Handle(context.Background(), maintenance.SweepInput{V: 1, Step: maintenance.SweepAbandon, Run: x.run})

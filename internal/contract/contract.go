@@ -87,7 +87,8 @@ const StateDynamoDB = "dynamodb:"
 // WorkPrefix is the prefix, inside the work location, of everything that one run wrote: WorkPrefix + run ID + "/".
 const WorkPrefix = "runs/"
 
-// UnsettledPrefix is the prefix, inside the work location, of the marks of unsettled runs: UnsettledPrefix + table UUID + "/" + run ID.
+// UnsettledPrefix is the prefix, inside the work location, of the marks of runs that left something to later ones: UnsettledPrefix +
+// table UUID + "/" + run ID.
 const UnsettledPrefix = "unsettled/"
 
 // MetricNamespace is the namespace of all metrics.

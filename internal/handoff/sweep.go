@@ -71,6 +71,8 @@ type SweepReach struct {
 	// Items are the lines of the deleting map; ItemCount is their number, 0 when nothing is to be deleted.
 	Items     maintenance.Object `json:"items"`
 	ItemCount int                `json:"item_count"`
+	// Ranges are the objects with the candidates of each line of Items.
+	Ranges []string `json:"ranges,omitempty"`
 	// NotBeforeMS is the time before which nothing of this is deleted (the grace period after an expiry's commit).
 	NotBeforeMS int64 `json:"not_before_ms,omitempty"`
 	// Cautious says that delete looks at each object again and leaves what was written after the listing.
@@ -139,6 +141,8 @@ type SweepSummary struct {
 	Entries   int64 `json:"entries,omitempty"`
 	// UnfinishedRanges counts the ranges whose deletion has no result yet.
 	UnfinishedRanges int `json:"unfinished_ranges,omitempty"`
+	// NotBeforeMS is set while files wait for the end of the grace period after an expiry: a later run deletes them.
+	NotBeforeMS int64 `json:"not_before_ms,omitempty"`
 }
 
 // Keep notes an object that stays.
@@ -242,6 +246,9 @@ func (w *Work) SweepSummary(ctx context.Context, job maintenance.Job, batch int)
 	}
 	if reached.ItemCount > 0 {
 		s.Columns = sum(s.Columns, all.Columns)
+	}
+	if s.UnfinishedRanges > 0 {
+		s.NotBeforeMS = reached.NotBeforeMS
 	}
 	s.Deleted, s.Failed, s.Bytes = all.Deleted, all.Failed, all.Bytes
 	s.FailedByKind, s.Failures = all.FailedByKind, all.Failures

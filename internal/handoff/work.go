@@ -69,11 +69,29 @@ func (w *Work) Sweep(job maintenance.Job, name string) string {
 	return store.Join(w.base, string(job), "sweep", name)
 }
 
-// UnsettledRun marks a run that ended while nobody knew how one of its commits did (not write-once: sweep removes it when a later head tells).
+// UnsettledRun marks a run that left something to later ones: a commit of which nobody knew how it ended, or the files of an expiry that could not be
+// deleted yet (not write-once: sweep removes it when nothing is left to do).
 type UnsettledRun struct {
 	V   int             `json:"v"`
 	Run maintenance.Run `json:"run"`
+	// NotBeforeMS is the time before which later runs need not look, 0 for none: the end of an expiry's grace period.
+	NotBeforeMS int64 `json:"not_before_ms,omitempty"`
 }
+
+// EarlierDeletions are what a run deleted for earlier ones on its table (write-once, one a run).
+type EarlierDeletions struct {
+	V    int               `json:"v"`
+	Runs []EarlierDeletion `json:"runs"`
+}
+
+// EarlierDeletion is what was deleted for one earlier run's expiry.
+type EarlierDeletion struct {
+	RunID   maintenance.RunID `json:"run_id"`
+	Deleted SweepDeleted      `json:"deleted"`
+}
+
+// Earlier is the location of what the run deleted for earlier ones.
+func (w *Work) Earlier() string { return store.Join(w.base, "earlier.json") }
 
 // Unsettled is the folder of the marks of a table's unsettled runs, without closing slash; a mark has its run's ID for a name.
 func Unsettled(workLocation, tableUUID string) string {

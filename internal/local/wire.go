@@ -116,6 +116,6 @@ func (w wiring) commit() *commit.Function {
 func (w wiring) sweep() edge.Raw {
 	return edge.Handler(sweep.New(sweep.Deps{
 		Catalog: w.clients.Remover,
-		Work:    w.work, WorkLocation: w.location, Grace: w.clients.Grace, Now: w.opts.Now, Sleep: edge.Sleep, NewAttempt: uuid.NewString, Log: w.opts.Log,
+		Work:    w.work, WorkLocation: w.location, Grace: w.clients.Grace, Now: w.opts.Now, NewAttempt: uuid.NewString, Log: w.opts.Log,
 	}).Handle)
 }

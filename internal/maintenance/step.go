@@ -235,6 +235,8 @@ type ReportOutput struct {
 	Reason  string       `json:"reason,omitempty"`
 	Error   string       `json:"error,omitempty"`
 	Jobs    []JobOutcome `json:"jobs"`
+	// Earlier is what the run deleted for earlier runs on the table.
+	Earlier []EarlierDeletion `json:"earlier,omitempty"`
 }
 
 // JobOutcome is how one job of a run ended.
@@ -253,8 +255,29 @@ type JobOutcome struct {
 	FilesLocation string   `json:"files_location,omitempty"`
 	// Plan is the dry run's plan, in the job's own shape.
 	Plan json.RawMessage `json:"plan,omitempty"`
+	// Waiting are the files of an expiry that a later run deletes; nil when none wait.
+	Waiting *Waiting `json:"waiting,omitempty"`
 	// Contention says what other writers cost a rewrite; nil when they cost nothing.
 	Contention *Contention `json:"contention,omitempty"`
+}
+
+// Waiting counts files that only expired snapshots reached and that nobody may delete yet: readers of the catalog may still hold the replaced metadata.
+// The first run on the table that ends after NotBeforeMS, whatever its jobs, deletes them.
+type Waiting struct {
+	Files int64 `json:"files"`
+	Bytes int64 `json:"bytes"`
+	// NotBeforeMS is in milliseconds since the epoch.
+	NotBeforeMS int64 `json:"not_before_ms"`
+}
+
+// EarlierDeletion counts what a run deleted for an earlier run's expiry, whose files had to wait.
+type EarlierDeletion struct {
+	RunID  RunID `json:"run_id"`
+	Files  int64 `json:"files"`
+	Failed int64 `json:"failed,omitempty"`
+	Bytes  int64 `json:"bytes"`
+	// Columns are Spark's result columns of expire_snapshots.
+	Columns map[string]int64 `json:"columns,omitempty"`
 }
 
 // Contention counts how a rewrite's commits met other writers.

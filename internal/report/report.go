@@ -88,6 +88,10 @@ func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (main
 		started = min(started, index.PlannedAtMS)
 		out.Jobs = append(out.Jobs, outcome)
 	}
+	var err error
+	if out.Earlier, err = g.earlier(ctx); err != nil {
+		return maintenance.ReportOutput{}, err
+	}
 	out.Outcome = overall(out.Jobs)
 	if in.Error != nil {
 		out.Error, out.Reason = in.Error.Error, causeOf(*in.Error)
@@ -117,6 +121,13 @@ func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out
 	}
 	if err := f.publish(ctx, record); err != nil {
 		return err
+	}
+	for _, e := range out.Earlier {
+		if err := f.deps.Metrics.Emit(now, in.Run.Table, maintenance.ExpireSnapshots, telemetry.Counts(e.Columns)); err != nil {
+			return fmt.Errorf("emit metrics of run %s: %w", in.Run.RunID, err)
+		}
+		f.deps.Log.InfoContext(ctx, "files of an earlier expiry deleted", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "earlier_run_id", e.RunID,
+			"files", e.Files, "bytes", e.Bytes, "failed", e.Failed)
 	}
 	for _, job := range out.Jobs {
 		metrics := append(telemetry.Counts(job.Columns), telemetry.Metric{Name: contract.MetricOutcome(string(job.Outcome)), Unit: telemetry.Count, Value: 1})

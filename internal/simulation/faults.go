@@ -169,7 +169,8 @@ func Kinds() []string {
 	return append(sortedKeys(faultRates()),
 		"branch fast-forward", "cherry-pick", "clock a day ahead", "column dropped", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs",
 		"dropped column came back", "event delivered again", "event doubled",
-		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "format upgrade", "kill -9 of a run",
+		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "files of an expiry deleted by a later run",
+		"files of an expiry wait", "format upgrade", "kill -9 of a run",
 		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "rollback undone", "run refused: table is busy",
 		"snapshot expired", "tag set during an expiry", "zombie commit landed", "zombie lost the race",
 	)

@@ -79,6 +79,7 @@ func (s *Sim) checkEnd() {
 			s.failf("the upload of %s is left after the last sweep (error %v)", short(u.Location), err)
 		}
 	}
+	s.checkWaiting()
 	if s.seed%4 > 0 {
 		return // most files were read when they were made; a quarter of the seeds reads all of them again
 	}
@@ -148,6 +149,22 @@ func (s *Sim) checkSettled() {
 		work := handoff.Open(s.world.Store, workLocation, r.id)
 		for _, job := range maintenance.Jobs() {
 			s.checkJobSettled(work, r, job)
+		}
+	}
+}
+
+// checkWaiting wants no files of an expiry to wait any more: later runs deleted them.
+func (s *Sim) checkWaiting() {
+	ctx := context.Background()
+	work := handoff.Open(s.world.Store, workLocation, s.all[0].id)
+	folder := handoff.Unsettled(workLocation, s.state().Metadata.TableUUID().String())
+	for info, err := range s.world.Store.List(ctx, folder+"/", store.ListOptions{}) {
+		var mark handoff.UnsettledRun
+		if err == nil {
+			err = work.Read(ctx, info.Location, &mark)
+		}
+		if err != nil || mark.NotBeforeMS > 0 {
+			s.failf("the mark %s is left after the last sweep (error %v)", short(info.Location), err)
 		}
 	}
 }

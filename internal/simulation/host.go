@@ -65,7 +65,7 @@ func (p *process) function(name string) edge.Raw {
 	case contract.FunctionSweep:
 		return edge.Handler(sweep.New(sweep.Deps{
 			Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return p.catalog(), st, nil },
-			Work:    st, WorkLocation: workLocation, Now: p.now, Sleep: edge.Sleep, NewAttempt: p.uuidText, Log: quiet(), Grace: p.grace,
+			Work:    st, WorkLocation: workLocation, Now: p.now, NewAttempt: p.uuidText, Log: quiet(), Grace: p.grace,
 		}).Handle)
 	default:
 		return edge.Handler(report.New(report.Deps{

@@ -36,6 +36,8 @@ type model struct {
 	staged []int64
 	// inFlight are files of writers that have not committed yet, with the time of writing.
 	inFlight map[string]time.Time
+	// letGo are the files that only expired snapshots reached, with the end of their grace period by the clock of the commit that let them go.
+	letGo map[string]time.Time
 	// reachable caches what a metadata file reaches.
 	reachable   map[string]bool
 	reachableOf string
@@ -43,6 +45,7 @@ type model struct {
 
 func (m *model) init() {
 	m.expected, m.gone, m.inFlight, m.nextID, m.dropped = map[int64]rows{}, map[int64]rows{}, map[string]time.Time{}, 1, -1
+	m.letGo = map[string]time.Time{}
 }
 
 // expect notes what a writer's commit made of the rows and checks that the table agrees.
@@ -138,6 +141,27 @@ func (s *Sim) swapped(p *process, before *lake.Table, err error) {
 	s.note("  committed %s", short(after.Pointer.MetadataLocation))
 	s.checkChange(before, after)
 	s.checkFiles(after)
+	s.noteLetGo(p, before, after)
+}
+
+// noteLetGo notes which files an expiry let go of.
+func (s *Sim) noteLetGo(p *process, before, after *lake.Table) {
+	needed := s.reach()
+	for _, snap := range before.Metadata.Snapshots() {
+		if after.Metadata.SnapshotByID(snap.SnapshotID) != nil {
+			continue
+		}
+		v, err := s.reader.view(before, &snap)
+		if err != nil {
+			s.failf("snapshot %d: %v", snap.SnapshotID, err)
+			continue
+		}
+		for _, location := range v.files {
+			if !needed[location] {
+				s.letGo[location] = p.commitNow().Add(p.grace(""))
+			}
+		}
+	}
 }
 
 // checkChange checks what a commit of ours may change: at most one snapshot on top of the head it saw, and snapshots that no ref needs.
@@ -310,6 +334,9 @@ func (s *Sim) beforeDelete(p *process, locations []string) {
 		if s.reach()[location] {
 			s.failf("%s deletes %s, which the table needs", p.name, short(location))
 		}
+		if end, ok := s.letGo[location]; ok && p.now().Before(end) {
+			s.failf("%s deletes %s at %s by its clock, and the grace period ends at %s", p.name, short(location), p.now(), end)
+		}
 		if _, ok := s.inFlight[location]; ok {
 			s.failf("%s deletes %s, which a writer is about to commit", p.name, short(location))
 		}
@@ -323,6 +350,12 @@ func (s *Sim) beforeDelete(p *process, locations []string) {
 func (s *Sim) wrote(location string, data []byte) {
 	if strings.Contains(location, "/fate-") && strings.Contains(string(data), `"abandoned":true`) {
 		s.hit("fate log closed by sweep")
+	}
+	if strings.Contains(location, "/unsettled/") && strings.Contains(string(data), `"not_before_ms"`) {
+		s.hit("files of an expiry wait")
+	}
+	if strings.HasSuffix(location, "/earlier.json") {
+		s.hit("files of an expiry deleted by a later run")
 	}
 }
 

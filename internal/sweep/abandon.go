@@ -39,8 +39,10 @@ func (s *step) abandon(ctx context.Context) (maintenance.SweepOutput, error) {
 	if err := s.finish(ctx, ends, &out); err != nil {
 		return out, err
 	}
-	s.settleEarlier(ctx)
-	return out, nil
+	if err := s.leaveExpiry(ctx); err != nil {
+		return out, err
+	}
+	return out, s.settleEarlier(ctx)
 }
 
 // finish sweeps what the jobs left and writes down what became of it. A run that stays unsettled is marked before that: the next run on the table

@@ -210,25 +210,6 @@ func TestAbandonLandedWithoutAnswer(t *testing.T) {
 	x.marked(false)
 }
 
-// marked wants the run to be marked as unsettled, or not.
-func (x *rewriteRun) marked(want bool) {
-	x.t.Helper()
-	location := store.Join(handoff.Unsettled(workLocation, x.run.TableUUID), string(x.run.RunID)+".json")
-	if _, err := x.world.Store.Head(context.Background(), location); (err == nil) != want {
-		x.t.Errorf("mark of the unsettled run: %v", err)
-	}
-}
-
-// next ends another run on the table, which did nothing.
-func (x *rewriteRun) next() {
-	x.t.Helper()
-	mine := x.run
-	x.newRun()
-	_, err := x.step(maintenance.SweepInput{Step: maintenance.SweepAbandon})
-	x.must(err)
-	x.run = mine
-}
-
 // A run that nobody could settle is marked. Later runs on the table look at it again: nothing is touched while the pointer that its attempt asserted
 // has not moved; when it has, what did not land goes, manifests included, and the mark with it.
 func TestLaterRunSettlesAbsentAttempt(t *testing.T) {

@@ -173,6 +173,6 @@ func (c *candidates) finish(ctx context.Context) (handoff.SweepReach, error) {
 	}
 	var err error
 	result.Items, err = handoff.Object(location)
-	result.ItemCount = len(c.ranges)
+	result.ItemCount, result.Ranges = len(c.ranges), c.ranges
 	return result, err
 }

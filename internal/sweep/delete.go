@@ -24,8 +24,8 @@ const (
 	deleteBatch = 1000
 	// headReads is how many objects are looked at at once.
 	headReads = 16
-	// graceMargin is what a call leaves of its own time when it waits for the grace period to end.
-	graceMargin = 20 * time.Second
+	// spareTime is what a call leaves of its own time when it deletes for earlier runs.
+	spareTime = 20 * time.Second
 )
 
 // delete removes the candidates of one range, a batch at a time: prove again, write the deletion manifest, delete, write the result. A batch
@@ -36,29 +36,31 @@ func (s *step) delete(ctx context.Context) (maintenance.SweepOutput, error) {
 	location := s.work.Deleted(s.in.Job, item.Batch, item.Range)
 	err := s.work.Read(ctx, location, &done)
 	if errors.Is(err, store.ErrNotFound) {
-		if done, err = s.deleteRange(ctx, item); err == nil {
+		var early bool
+		if done, early, err = s.deleteRange(ctx, item); err == nil && !early {
 			_, err = s.work.WriteOnce(ctx, location, &done)
 		}
 	}
 	return maintenance.SweepOutput{Next: maintenance.NextPlan, Deleted: int(done.Deleted), Failed: int(done.Failed)}, err
 }
 
-func (s *step) deleteRange(ctx context.Context, item maintenance.SweepItem) (handoff.SweepDeleted, error) {
-	total := handoff.SweepDeleted{V: contract.PayloadVersion, Range: item.Range}
+// deleteRange is early when the grace period is not over: then it deletes nothing, and a later run does.
+func (s *step) deleteRange(ctx context.Context, item maintenance.SweepItem) (total handoff.SweepDeleted, early bool, err error) {
+	total = handoff.SweepDeleted{V: contract.PayloadVersion, Range: item.Range}
 	if s.index.DryRun {
-		return total, badInput(errors.New("a dry run deletes nothing"))
+		return total, false, badInput(errors.New("a dry run deletes nothing"))
 	}
 	var proof handoff.SweepReach
 	if err := s.work.Read(ctx, s.work.Reach(s.in.Job, item.Batch), &proof); err != nil {
-		return total, err
+		return total, false, err
 	}
-	if err := s.waitUntil(ctx, proof.NotBeforeMS); err != nil {
-		return total, err
+	if s.early(proof) {
+		return total, true, s.leave(ctx, proof.NotBeforeMS)
 	}
 	var files []reach.File
 	for f, err := range reach.ReadRun(ctx, s.deps.Work, item.Location) {
 		if err != nil {
-			return total, err
+			return total, false, err
 		}
 		files = append(files, f)
 	}
@@ -67,30 +69,12 @@ func (s *step) deleteRange(ctx context.Context, item maintenance.SweepItem) (han
 	for batch := range slices.Chunk(files, deleteBatch) {
 		part, err := d.batch(ctx, n, batch)
 		if err != nil {
-			return total, err
+			return total, false, err
 		}
 		total.Add(part)
 		n++
 	}
-	return total, nil
-}
-
-// waitUntil waits for the grace period to end. A call whose own time would not suffice ends with a transient error, so that it is repeated.
-func (s *step) waitUntil(ctx context.Context, notBeforeMS int64) error {
-	wait := time.UnixMilli(notBeforeMS).Sub(s.deps.Now())
-	if notBeforeMS == 0 || wait <= 0 {
-		return nil
-	}
-	s.log.InfoContext(ctx, "waiting until nobody reads the replaced metadata any more", "wait", wait.String())
-	if deadline, ok := ctx.Deadline(); ok {
-		if room := deadline.Sub(s.deps.Now()) - graceMargin; room < wait {
-			if err := s.deps.Sleep(ctx, max(0, room)); err != nil {
-				return err
-			}
-			return fmt.Errorf("the grace period ends in %s: %w", wait-max(0, room), store.ErrTransient)
-		}
-	}
-	return s.deps.Sleep(ctx, wait)
+	return total, false, nil
 }
 
 // deletion deletes one range.

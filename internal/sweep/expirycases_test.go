@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -344,35 +343,6 @@ func TestExpiryWithoutSettledCommit(t *testing.T) {
 		}
 		r.gone(before)
 	}
-}
-
-// The grace period is waited for; a call that has too little time left asks to be repeated and deletes nothing.
-func TestGracePeriod(t *testing.T) {
-	t.Parallel()
-	r, tbl := simple(t)
-	r.grace = 15 * time.Minute
-	r.now = time.Now()
-	r.expire(tbl.State().Metadata.Snapshots()[0].SnapshotID)
-	before := r.objects("")
-	out, err := r.step(maintenance.SweepInput{Step: maintenance.SweepReach, Job: maintenance.ExpireSnapshots})
-	r.must(err)
-	item := r.items(out.Items)[0]
-	in := maintenance.SweepInput{V: 1, Run: r.run, Step: maintenance.SweepDelete, Job: maintenance.ExpireSnapshots, Item: &item}
-	short, cancel := context.WithDeadline(context.Background(), r.now.Add(5*time.Minute))
-	defer cancel()
-	if _, err := r.function().Handle(short, in); !errors.Is(err, store.ErrTransient) || r.slept < 4*time.Minute || r.slept > 5*time.Minute {
-		t.Errorf("a call of five minutes slept %s: %v", r.slept, err)
-	}
-	r.gone(before)
-	if _, err := r.function().Handle(context.Background(), in); err != nil || r.slept < 14*time.Minute+59*time.Second {
-		t.Errorf("a call without limit slept until %s: %v", r.slept, err)
-	}
-	s, err := r.work().SweepSummary(context.Background(), maintenance.ExpireSnapshots, 0)
-	r.must(err)
-	if s.Deleted != 1 {
-		t.Errorf("summary %+v", s)
-	}
-	r.check()
 }
 
 // A table that was made anew under the name is not judged by the old one's plan.

@@ -35,9 +35,10 @@ type room struct {
 	st  *store.Faults
 	run maintenance.Run
 	// now is the time of plans; the clock of the function stands an hour later.
-	now      time.Time
-	grace    time.Duration
-	slept    time.Duration
+	now   time.Time
+	grace time.Duration
+	// passed is what the clock went on by.
+	passed   time.Duration
 	attempts int
 	runs     int
 	// between runs before the named step.
@@ -72,8 +73,7 @@ func (r *room) function() *sweep.Function {
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Full, error) { return r.cat, r.st, nil },
 		Work:    r.st, WorkLocation: workLocation,
 		Grace: func(string) time.Duration { return r.grace },
-		Now:   func() time.Time { return r.now.Add(r.slept) },
-		Sleep: func(_ context.Context, d time.Duration) error { r.slept += d; return nil },
+		Now:   func() time.Time { return r.now.Add(r.passed) },
 		NewAttempt: func() string {
 			r.attempts++
 			return fmt.Sprintf("attempt%d", r.attempts)

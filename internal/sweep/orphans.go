@@ -52,6 +52,9 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 	if err != nil {
 		return handoff.SweepReach{}, err
 	}
+	if err := o.waiting(ctx, reached.Add); err != nil {
+		return handoff.SweepReach{}, err
+	}
 	result, err := o.subtract(ctx, listed.runs, reached)
 	if err != nil {
 		return result, err

@@ -2,12 +2,15 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	"firn/internal/contract"
+	"firn/internal/decide"
 	"firn/internal/handoff"
 	"firn/internal/lake"
+	"firn/internal/lake/reach"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -77,34 +80,79 @@ func (s *step) mark(run maintenance.Run) string {
 	return store.Join(handoff.Unsettled(s.deps.WorkLocation, run.TableUUID), string(run.RunID)+".json")
 }
 
-// settleEarlier looks again at runs on the same table that ended unsettled. Meanwhile the pointer may have moved, by this run's own commit for one:
-// then what they left is in the head, or may go. Their trouble is not this run's: it is logged, and the next run tries again.
-func (s *step) settleEarlier(ctx context.Context) {
-	looked := 0
+// marks are the runs on the same table that left something to later ones, this run aside.
+func (s *step) marks(ctx context.Context) ([]handoff.UnsettledRun, error) {
+	var out []handoff.UnsettledRun
 	for info, err := range s.deps.Work.List(ctx, store.Join(handoff.Unsettled(s.deps.WorkLocation, s.in.Run.TableUUID), ""), store.ListOptions{}) {
 		if err != nil {
-			s.log.WarnContext(ctx, "unsettled runs stay", "error", err.Error())
-			return
+			return nil, fmt.Errorf("list earlier runs that left something: %w", err)
 		}
 		var mark handoff.UnsettledRun
-		if err := s.work.Read(ctx, info.Location, &mark); err != nil {
-			s.log.WarnContext(ctx, "an unsettled run stays", "mark", info.Location, "error", err.Error())
-			continue
+		err := s.work.Read(ctx, info.Location, &mark)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // somebody settled it meanwhile
 		}
-		if mark.Run.RunID == s.in.Run.RunID {
+		if err != nil {
+			return nil, fmt.Errorf("read a mark: %w", err)
+		}
+		out = append(out, mark)
+	}
+	return out, nil
+}
+
+// as is this step for another run.
+func (s *step) as(run maintenance.Run) *step {
+	return &step{
+		Function: s.Function, in: maintenance.SweepInput{V: s.in.V, Step: s.in.Step, Run: run}, attempt: s.attempt,
+		work: handoff.Open(s.deps.Work, s.deps.WorkLocation, run.RunID), log: s.log.With("earlier_run_id", string(run.RunID)),
+	}
+}
+
+// settleEarlier looks again at runs on the same table that left something. Meanwhile the pointer may have moved, by this run's own commit for one:
+// then what an unsettled run left is in the head, or may go; or the grace period of an expiry is over. Their trouble is not this run's: it is logged, and
+// the next run tries again.
+func (s *step) settleEarlier(ctx context.Context) error {
+	if dry, err := s.dry(ctx); err != nil || dry {
+		return err
+	}
+	marks, err := s.marks(ctx)
+	if err != nil {
+		s.log.WarnContext(ctx, "earlier runs stay unsettled", "error", err.Error())
+		return nil
+	}
+	done := handoff.EarlierDeletions{V: contract.PayloadVersion}
+	looked := 0
+	for _, mark := range marks {
+		if mark.Run.RunID == s.in.Run.RunID || s.deps.Now().UnixMilli() < mark.NotBeforeMS {
 			continue
 		}
 		if looked++; looked > maxEarlier {
-			return
+			break
 		}
-		earlier := &step{
-			Function: s.Function, in: maintenance.SweepInput{V: s.in.V, Step: s.in.Step, Run: mark.Run}, attempt: s.attempt,
-			work: handoff.Open(s.deps.Work, s.deps.WorkLocation, mark.Run.RunID), log: s.log.With("earlier_run_id", string(mark.Run.RunID)),
-		}
+		earlier := s.as(mark.Run)
 		if err := earlier.endAgain(ctx); err != nil {
-			s.log.WarnContext(ctx, "an unsettled run stays", "earlier_run_id", string(mark.Run.RunID), "error", err.Error())
+			s.log.WarnContext(ctx, "an earlier run stays unsettled", "earlier_run_id", string(mark.Run.RunID), "error", err.Error())
+		}
+		if earlier.deleted.Deleted+earlier.deleted.Failed > 0 {
+			done.Runs = append(done.Runs, handoff.EarlierDeletion{RunID: mark.Run.RunID, Deleted: earlier.deleted})
 		}
 	}
+	if len(done.Runs) == 0 {
+		return nil
+	}
+	_, err = s.work.WriteOnce(ctx, s.work.Earlier(), &done)
+	return err
+}
+
+// dry reports whether the run changes nothing: it is a dry run, or ended before it planned anything.
+func (s *step) dry(ctx context.Context) (bool, error) {
+	for _, job := range maintenance.Jobs() {
+		var index handoff.Index
+		if err := s.work.Read(ctx, s.work.Index(job), &index); !errors.Is(err, store.ErrNotFound) {
+			return index.DryRun, err
+		}
+	}
+	return true, nil
 }
 
 // endAgain ends a run's abandoned jobs if a fresh head settles all of them, and removes the mark. A second execution finds nothing left to do.
@@ -138,9 +186,177 @@ func (s *step) endAgain(ctx context.Context) error {
 		}
 		s.log.InfoContext(ctx, "an earlier run is settled", "of", string(e.job), "deleted", sum.Deleted, "failed", sum.Failed)
 	}
+	if over, err := s.finishExpiry(ctx, head); err != nil || !over {
+		return err
+	}
 	_, failures, err := s.deps.Work.Delete(ctx, []string{s.mark(s.in.Run)})
 	for _, f := range failures {
 		return f.Err
 	}
 	return err
+}
+
+// early reports whether the grace period after an expiry is not over.
+func (s *step) early(found handoff.SweepReach) bool {
+	return s.deps.Now().UnixMilli() < found.NotBeforeMS
+}
+
+// leave marks the run, so that a later one goes on with it.
+func (s *step) leave(ctx context.Context, notBeforeMS int64) error {
+	mark := handoff.UnsettledRun{V: contract.PayloadVersion, Run: s.in.Run, NotBeforeMS: notBeforeMS}
+	_, err := s.work.WriteOnce(ctx, s.mark(s.in.Run), &mark)
+	return err
+}
+
+// leaveExpiry marks a run whose expiry was committed, and that ended before all files that only its snapshots reached were deleted.
+func (s *step) leaveExpiry(ctx context.Context) error {
+	expiry := s.as(s.in.Run)
+	found, gone, err := expiry.expiryFound(ctx)
+	if err != nil || gone == nil {
+		return err
+	}
+	if found == nil {
+		return s.leave(ctx, 0) // later runs find out when its time has come
+	}
+	left, err := expiry.undeleted(ctx, *found)
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return s.leave(ctx, found.NotBeforeMS)
+}
+
+// expiryFound reads what became of the run's expiry: what it expired, nil when it did not commit or has nothing to delete, and what reach found, nil
+// when it did not come that far.
+func (s *step) expiryFound(ctx context.Context) (found *handoff.SweepReach, gone *handoff.Expired, err error) {
+	s.in.Job, s.in.Batch = maintenance.ExpireSnapshots, 0
+	err = s.work.Read(ctx, s.work.Index(s.in.Job), &s.index)
+	if errors.Is(err, store.ErrNotFound) || err == nil && s.index.DryRun {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if gone, err = s.whatExpired(ctx); err != nil || gone == nil {
+		return nil, nil, err
+	}
+	found = &handoff.SweepReach{}
+	err = s.work.Read(ctx, s.work.Reach(s.in.Job, s.in.Batch), found)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, gone, nil
+	}
+	return found, gone, err
+}
+
+// undeleted are the numbers of the ranges without a result.
+func (s *step) undeleted(ctx context.Context, found handoff.SweepReach) ([]int, error) {
+	var left []int
+	for n := range found.Ranges {
+		var done handoff.SweepDeleted
+		err := s.work.Read(ctx, s.work.Deleted(s.in.Job, s.in.Batch, n), &done)
+		if errors.Is(err, store.ErrNotFound) {
+			left = append(left, n)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// finishExpiry deletes what an earlier run's expiry left, once its grace period is over. It is over when nothing is left to do; what cannot be done
+// within the horizon of the orphan removal is left to that.
+func (s *step) finishExpiry(ctx context.Context, head *lake.Table) (over bool, err error) {
+	found, gone, err := s.expiryFound(ctx)
+	if err != nil || gone == nil {
+		return err == nil, err
+	}
+	if over, err = s.deleteLeft(ctx, head, found); err == nil {
+		return over, nil
+	}
+	reason, refused := refusal(err)
+	if refused || s.deps.Now().UnixMilli()-gone.CommittedAtMS > decide.DefaultOrphanAge.Milliseconds() {
+		s.log.WarnContext(ctx, "files of an expiry are left to remove_orphan_files", "error", err.Error(), "reason", reason)
+		return true, nil
+	}
+	return false, err
+}
+
+// deleteLeft proves again what may have changed since reach, and deletes the ranges that have no result.
+func (s *step) deleteLeft(ctx context.Context, head *lake.Table, found *handoff.SweepReach) (over bool, err error) {
+	if found == nil {
+		found = &handoff.SweepReach{}
+		if _, err := s.reach(ctx); err != nil {
+			return false, err
+		}
+		if err := s.work.Read(ctx, s.work.Reach(s.in.Job, s.in.Batch), found); err != nil {
+			return false, err
+		}
+	}
+	left, err := s.undeleted(ctx, *found)
+	if err != nil || len(left) == 0 || s.early(*found) {
+		return err == nil && len(left) == 0, err
+	}
+	if err := ownsFiles(head); err != nil {
+		return false, err
+	}
+	home, err := reach.Folder(head.Metadata.Location())
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.neighbours(ctx, head, home); err != nil {
+		return false, err
+	}
+	for _, n := range left {
+		if deadline, ok := ctx.Deadline(); ok && deadline.Sub(s.deps.Now()) < spareTime {
+			return false, nil
+		}
+		s.in.Item = &maintenance.SweepItem{Range: n, Batch: s.in.Batch, Location: found.Ranges[n]}
+		if _, err := s.delete(ctx); err != nil {
+			return false, err
+		}
+		var part handoff.SweepDeleted
+		if err := s.work.Read(ctx, s.work.Deleted(s.in.Job, s.in.Batch, n), &part); err != nil {
+			return false, err
+		}
+		s.deleted.Add(part)
+	}
+	return true, nil
+}
+
+// waiting tells a sink of all files that expiries of the table have let go of and whose grace period is not over: nobody else may delete them either.
+func (s *step) waiting(ctx context.Context, sink reach.Sink) error {
+	marks, err := s.marks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, mark := range marks {
+		if mark.NotBeforeMS != 0 && s.deps.Now().UnixMilli() >= mark.NotBeforeMS {
+			continue
+		}
+		expiry := s.as(mark.Run)
+		expiry.cat, expiry.st = s.cat, s.st
+		found, gone, err := expiry.expiryFound(ctx)
+		if err == nil && gone != nil && found == nil {
+			found = &handoff.SweepReach{}
+			if _, err = expiry.reach(ctx); err == nil {
+				err = expiry.work.Read(ctx, expiry.work.Reach(expiry.in.Job, expiry.in.Batch), found)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("find the files that run %s has let go of: %w", mark.Run.RunID, err)
+		}
+		if found == nil || !s.early(*found) {
+			continue
+		}
+		for _, location := range found.Ranges {
+			for f, err := range reach.ReadRun(ctx, s.deps.Work, location) {
+				if err == nil {
+					err = sink(ctx, f)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }

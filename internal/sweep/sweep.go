@@ -35,11 +35,10 @@ type Deps struct {
 	Work         store.Full
 	WorkLocation string
 	// Grace is how long after an expiry's commit its files are left alone, by catalog name: 15 minutes on REST, where the server and its caches
-	// may still hand out the replaced metadata; nil and 0 elsewhere.
+	// may still hand out the replaced metadata; nil and 0 elsewhere. The run does not wait: a later one deletes them.
 	Grace func(catalog string) time.Duration
-	// Now is the clock; Sleep waits by it, or returns the context's error; NewAttempt makes a name that no other attempt has.
+	// Now is the clock; NewAttempt makes a name that no other attempt has.
 	Now        func() time.Time
-	Sleep      func(ctx context.Context, d time.Duration) error
 	NewAttempt func() string
 	Log        *slog.Logger
 	// SortBytes bounds the memory of a set; 0 means reach.DefaultSortBytes.
@@ -77,6 +76,8 @@ type step struct {
 	index   handoff.Index
 	cat     catalogs.Catalog
 	st      store.Full
+	// deleted counts what this step deleted for an earlier run's expiry.
+	deleted handoff.SweepDeleted
 }
 
 func (s *step) run(ctx context.Context) (maintenance.SweepOutput, error) {
@@ -158,13 +159,18 @@ func (s *step) reach(ctx context.Context) (maintenance.SweepOutput, error) {
 			return maintenance.SweepOutput{}, err
 		}
 		result.V, result.Summary.V = contract.PayloadVersion, contract.PayloadVersion
-		_, err = s.work.WriteOnce(ctx, location, &result)
+		if s.early(result) {
+			err = s.leave(ctx, result.NotBeforeMS) // before the result: whoever reads that relies on the mark
+		}
+		if err == nil {
+			_, err = s.work.WriteOnce(ctx, location, &result)
+		}
 	}
 	if err != nil {
 		return maintenance.SweepOutput{}, err
 	}
 	out := maintenance.SweepOutput{Next: maintenance.NextPlan}
-	if result.ItemCount > 0 {
+	if result.ItemCount > 0 && !s.early(result) {
 		out.Next, out.Items, out.ItemCount = maintenance.NextDelete, result.Items, result.ItemCount
 	}
 	return out, nil

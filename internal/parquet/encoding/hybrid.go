@@ -52,11 +52,16 @@ func (r *runs) next() (run, error) {
 		}
 		return run{}, nil
 	}
-	header, n := binary.Uvarint(r.src)
-	if n <= 0 || header > 1<<32-1 {
-		return run{}, corrupt("run header, %d values missing", r.left)
+	var header uint64
+	if len(r.src) > 0 && r.src[0] < 0x80 { // As most are, short as runs are.
+		header, r.src = uint64(r.src[0]), r.src[1:]
+	} else {
+		var n int
+		if header, n = binary.Uvarint(r.src); n <= 0 || header > 1<<32-1 {
+			return run{}, corrupt("run header, %d values missing", r.left)
+		}
+		r.src = r.src[n:]
 	}
-	r.src = r.src[n:]
 	if header&1 == 0 {
 		return r.repeated(int(header >> 1))
 	}

@@ -39,10 +39,11 @@ func CountLevels(src []byte, bitWidth, n int, level uint8) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var (
-		scratch [scratchValues]uint32
-		count   int
-	)
+	count := 0
+	if level>>bitWidth != 0 {
+		bitWidth = 0 // No level of so few bits is that high: only look at the stream.
+	}
+	e := newEqual(bitWidth, level)
 	for {
 		run, err := r.next()
 		switch {
@@ -50,32 +51,75 @@ func CountLevels(src []byte, bitWidth, n int, level uint8) (int, error) {
 			return 0, err
 		case run.count == 0:
 			return count, nil
-		case run.packed == nil:
-			if run.value == uint32(level) {
-				count += run.count
-			}
-			continue
-		case bitWidth == 1:
-			ones := countOnes(run.packed, run.count)
-			switch level {
-			case 0:
-				count += run.count - ones
-			case 1:
-				count += ones
-			}
-			continue
-		}
-		for left, packed := run.count, run.packed; left > 0; {
-			values := scratch[:min(left, scratchValues)]
-			unpack(values, packed, bitWidth)
-			for _, v := range values {
-				if v == uint32(level) {
-					count++
-				}
-			}
-			left, packed = left-len(values), packed[min(len(packed), scratchValues/group*bitWidth):]
+		case run.packed != nil:
+			count += e.count(run.packed, run.count)
+		case run.value == uint32(level):
+			count += run.count
 		}
 	}
+}
+
+// equal counts bit-packed values that are equal to one, a word at a time.
+type equal struct {
+	width int
+	// step is how many bytes of a word are looked at, in which values lie whole; pattern has the value in each of their places, lowest the lowest bit
+	// of each.
+	step            int
+	pattern, lowest uint64
+}
+
+func newEqual(width int, value uint8) equal {
+	e := equal{width: width}
+	if width == 0 {
+		return e
+	}
+	e.step = 8 / width * width
+	for at := 0; at < 8*e.step; at += width {
+		e.lowest |= 1 << at
+	}
+	e.pattern = e.lowest * uint64(value)
+	return e
+}
+
+// in counts the equal values of a word.
+func (e *equal) in(word uint64) int {
+	same := ^(word ^ e.pattern)
+	all := same
+	for i := 1; i < e.width; i++ {
+		all &= same >> i
+	}
+	return bits.OnesCount64(all & e.lowest)
+}
+
+// count counts among the first n of packed.
+func (e *equal) count(packed []byte, n int) (count int) {
+	switch e.width {
+	case 0:
+		return 0
+	case 1:
+		if count = countOnes(packed, n); e.pattern == 0 {
+			count = n - count
+		}
+		return count
+	}
+	each := 8 * e.step / e.width
+	for ; n >= each && len(packed) >= 8; n -= each {
+		count += e.in(binary.LittleEndian.Uint64(packed))
+		packed = packed[e.step:]
+	}
+	for n > 0 {
+		var word [8]byte
+		here := min(n, each)
+		copy(word[:], packed[:min(len(packed), e.step)])
+		value := binary.LittleEndian.Uint64(word[:])
+		if here < each { // What lies behind the last value is not equal.
+			behind := ^uint64(0) << (here * e.width)
+			value = value&^behind | ^e.pattern&behind
+		}
+		count += e.in(value)
+		n, packed = n-here, packed[min(len(packed), e.step):]
+	}
+	return count
 }
 
 // DecodeLevels decodes the n levels of a hybrid stream into dst. It fails for a level above maxLevel, whose width the stream has.

@@ -42,6 +42,7 @@ type commands struct {
 	Demo     demoCommand     `cmd:"" help:"Make a lake on this machine, let it decay, and heal it."`
 	Verify   verifyCommand   `cmd:"" help:"Prove that a rewrite changed no row."`
 	Restore  restoreCommand  `cmd:"" help:"Undo the deletions of a run."`
+	Policy   policyCommand   `cmd:"" help:"Import policies."`
 	Replay   replayCommand   `cmd:"" help:"Show what a policy would have done on a table's history."`
 	Serve    serveCommand    `cmd:"" help:"Run the local twin: queue, functions, state machine, web page."`
 }
@@ -74,7 +75,7 @@ func (a *app) checkNow(test bool, command string) error {
 	if err != nil {
 		return &usageError{fmt.Errorf("read --now: %w", err)}
 	}
-	if !test && !strings.HasPrefix(command, "inspect") && !strings.HasPrefix(command, "explain") && !slices.Contains(a.args, "--dry-run") {
+	if !test && !strings.HasPrefix(command, "inspect") && !strings.HasPrefix(command, "explain") && !strings.HasPrefix(command, "replay") && !slices.Contains(a.args, "--dry-run") {
 		return &usageError{fmt.Errorf("use --now only with --dry-run")}
 	}
 	a.now = func() time.Time { return at }

@@ -3,15 +3,20 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"text/tabwriter"
 
 	"firn/internal/contract"
+	"firn/internal/decide/replay"
+	"firn/internal/edge"
 	"firn/internal/lake"
 	"firn/internal/local/inspect"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
+	"firn/internal/policy/foreign"
 	"firn/internal/verify"
 )
 
@@ -82,6 +87,109 @@ func automatic(mode policy.Mode, due []string) string {
 	}
 	return "would run " + strings.Join(due, ", ")
 }
+
+// replayCommand plays a policy over a table's own history.
+type replayCommand struct {
+	Table  string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
+	Since  string `default:"30d" help:"How far back." placeholder:"30d"`
+	Policy string `help:"File with the policy to try, as the part policy of firn.yaml or a whole firn.yaml; the configured policy without it." placeholder:"FILE" type:"path"`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
+}
+
+// replayed is the JSON form.
+type replayed struct {
+	Table string `json:"table"`
+	replay.Report
+}
+
+// Run reads the history and plays. The table's own properties count as they are now.
+func (c *replayCommand) Run(a *app) error {
+	back, err := policy.ParseAge(c.Since)
+	if err != nil || back <= 0 {
+		return &usageError{fmt.Errorf("read --since: %q is no age, as 30d or 12h is", c.Since)}
+	}
+	look, err := a.look(c.Table)
+	if err != nil {
+		return err
+	}
+	p := look.policy
+	if c.Policy != "" {
+		if p, err = proposed(c.Policy, look.view.Table); err != nil {
+			return &usageError{err}
+		}
+	}
+	history, err := look.view.Since(a.ctx, a.now().Add(-back))
+	if err != nil {
+		return err
+	}
+	report, err := replay.Play(history, p, replay.Options{})
+	if err != nil {
+		return &usageError{err}
+	}
+	if c.JSON {
+		return a.printJSON(replayed{Table: look.view.Table.ID.String(), Report: report})
+	}
+	return inspect.WriteReplay(a.stdout, look.view.Table.ID.String(), report)
+}
+
+// proposed reads a policy from a file and lays it over the table's properties.
+func proposed(path string, t *lake.Table) (policy.Policy, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return policy.Policy{}, fmt.Errorf("read --policy: %w", err)
+	}
+	settings, whole := edge.ParseSettings(text)
+	document, err := policy.Parse(settings.Policy)
+	if whole != nil || len(settings.Policy) == 0 {
+		document, err = policy.ParseYAML(text)
+	}
+	if err != nil {
+		return policy.Policy{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return document.Effective(t.ID, t.Metadata.Properties(), nil)
+}
+
+// policyCommand holds what is done with policies themselves.
+type policyCommand struct {
+	Import importCommand `cmd:"" help:"Turn the settings of Glue's table optimizers or Polaris' maintenance policies into a policy."`
+}
+
+// importCommand reads answers of other maintainers' APIs and prints the part policy of firn.yaml. It changes nothing.
+type importCommand struct {
+	Match string   `help:"Pattern of the tables ([catalog.]namespace.table, * and **), for settings that name none, or in place of their table." placeholder:"PATTERN"`
+	Files []string `arg:"" name:"file" help:"JSON answers: aws glue get-table-optimizer or batch-get-table-optimizer, Polaris' applicable-policies; - is standard input."`
+	JSON  bool     `name:"json" help:"Print one JSON object."`
+}
+
+// Run imports all files, or none.
+func (c *importCommand) Run(a *app) error {
+	layers := []foreign.Layer{}
+	for _, name := range c.Files {
+		var text []byte
+		var err error
+		if name == "-" {
+			text, err = io.ReadAll(io.LimitReader(a.stdin, maxSettings))
+		} else {
+			text, err = os.ReadFile(name)
+		}
+		if err != nil {
+			return &usageError{fmt.Errorf("read settings: %w", err)}
+		}
+		more, err := foreign.Import(text, c.Match)
+		if err != nil {
+			return &usageError{fmt.Errorf("%s: %w", name, err)}
+		}
+		layers = append(layers, more...)
+	}
+	if c.JSON {
+		return a.printJSON(map[string]any{"layers": layers, "policy": foreign.Document(layers)})
+	}
+	_, err := io.WriteString(a.stdout, foreign.Document(layers))
+	return err
+}
+
+// maxSettings bounds what is read from standard input.
+const maxSettings = 64 << 20
 
 // verifyCommand compares rewrites with their parents, row by row.
 type verifyCommand struct {

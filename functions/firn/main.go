@@ -233,20 +233,10 @@ func outcomeWord(code int) maintenance.Outcome {
 
 // Verbs that are part of the interface and not built yet: each says so and ends with the status of a refusal.
 
-type (
-	restoreCommand struct {
-		RunID string `name:"run" required:"" placeholder:"ID"`
-	}
-	replayCommand struct {
-		Table  string `required:"" placeholder:"NS.T"`
-		Since  string `required:"" placeholder:"30d"`
-		Policy string `placeholder:"FILE"`
-		JSON   bool   `name:"json"`
-	}
-)
+type restoreCommand struct {
+	RunID string `name:"run" required:"" placeholder:"ID"`
+	JSON  bool   `name:"json"`
+}
 
 // Run refuses.
 func (*restoreCommand) Run(*app) error { return &notBuiltError{"firn restore"} }
-
-// Run refuses.
-func (*replayCommand) Run(*app) error { return &notBuiltError{"firn replay"} }

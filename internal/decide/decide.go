@@ -140,3 +140,13 @@ func (r *optionReader) unknown(scope string) {
 }
 
 func (r *optionReader) err() error { return errors.Join(r.errs...) }
+
+const (
+	// runMicros is what a run costs beside its bytes, in millionths of a dollar: about 60 transitions of the state machine at $25 a million, its invocations
+	// and its items. bytesPerMicro is how many rewritten bytes cost one: $1 for a terabyte. docs/cost.md derives both.
+	runMicros     = 2000
+	bytesPerMicro = 1_000_000
+)
+
+// RunMicros is what a run that rewrites so many bytes costs by the cost model, in millionths of a dollar.
+func RunMicros(rewrittenBytes int64) int64 { return runMicros + rewrittenBytes/bytesPerMicro }

@@ -33,6 +33,14 @@ type PartitionFacts struct {
 	Digest bool
 }
 
+// Add adds the figures of another partition: totals have no name and no time.
+func (p *PartitionFacts) Add(o PartitionFacts) {
+	p.DataFiles, p.SmallFiles = p.DataFiles+o.DataFiles, p.SmallFiles+o.SmallFiles
+	p.DataBytes, p.SmallBytes = p.DataBytes+o.DataBytes, p.SmallBytes+o.SmallBytes
+	p.PositionDeleteFiles, p.EqualityDeleteFiles = p.PositionDeleteFiles+o.PositionDeleteFiles, p.EqualityDeleteFiles+o.EqualityDeleteFiles
+	p.DeletedRows, p.Rows = p.DeletedRows+o.DeletedRows, p.Rows+o.Rows
+}
+
 // JobFacts is what is known of a job's runs on the table.
 type JobFacts struct {
 	// LastRunMS is when the last run ended, 0 when there was none.
@@ -63,6 +71,9 @@ type DueInput struct {
 	LastRunMS int64
 	// LastCommitMS is the time of the last commit of another writer, 0 when it is not known.
 	LastCommitMS int64
+	// OldestSnapshotMS is the time of the oldest snapshot; 0 when it is not known, or when references have retention of their own, which the triggers do not
+	// look into.
+	OldestSnapshotMS int64
 	// Manifests and MetadataFiles are counts of the head.
 	Manifests, MetadataFiles int64
 	// Total adds up all partitions; UnclusteredBytes are of files that are not in the table's sort order.
@@ -212,7 +223,11 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 		return in.FirstSeenMS
 	}
 	if in.Snapshots > 1 && p.Enabled(maintenance.ExpireSnapshots) {
-		sooner(base(maintenance.ExpireSnapshots), t.ExpireInterval)
+		since := base(maintenance.ExpireSnapshots)
+		if at := in.expiresAt(p) - t.ExpireInterval.Milliseconds(); since > 0 {
+			since = max(since, at)
+		}
+		sooner(since, t.ExpireInterval)
 	}
 	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
 	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
@@ -254,10 +269,16 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 		}
 		d.Due, d.Reason = in.byClock(job, t.ExpireInterval)
 		d.Debt = 1
+		if young := in.expiresAt(p) - in.NowMS; d.Due && young > 0 {
+			d.Due, d.Reason = false, fmt.Sprintf("no snapshot is old enough for another %s", time.Duration(young)*time.Millisecond)
+		}
 		return d
 	case maintenance.RemoveOrphanFiles:
 		d.Due, d.Reason = in.byClock(job, t.OrphansInterval)
 		d.Debt = 1
+		if last := in.Jobs[job].LastRunMS; d.Due && !p.Enabled(job) && last > 0 && in.LastCommitMS > 0 && in.LastCommitMS < last {
+			d.Due, d.Reason = false, "it only lists, and nobody else has committed since it did"
+		}
 		return d
 	}
 	if in.Commits == 0 && settled(in.Jobs[job]) {
@@ -312,6 +333,14 @@ func (in *DueInput) byClock(job maintenance.Job, interval time.Duration) (bool, 
 	age := time.Duration(in.NowMS-since) * time.Millisecond
 	what := fmt.Sprintf("%s since the last run, the interval is %s", age.Round(time.Second), policy.FormatAge(interval))
 	return age >= interval, what
+}
+
+// expiresAt is when the oldest snapshot is old enough to expire, 0 when that is not known.
+func (in *DueInput) expiresAt(p policy.Policy) int64 {
+	if in.OldestSnapshotMS == 0 {
+		return 0
+	}
+	return in.OldestSnapshotMS + max(p.ExpiryAge(), p.Expiry().MinAge).Milliseconds()
 }
 
 // reached compares a count with its threshold; 0 is off.

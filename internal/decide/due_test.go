@@ -236,6 +236,50 @@ func TestA104QuietTable(t *testing.T) {
 	}
 }
 
+// TestYoungSnapshotsStartNoExpiry: an expiry that would keep everything is not due, and the clock knows when it will be.
+func TestYoungSnapshotsStartNoExpiry(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		values map[string]string
+		age    int64
+	}{
+		{"older-than", nil, 5 * dayMS},
+		{"min-age over older-than", map[string]string{"expire_snapshots.older-than": "2h", "expire_snapshots.min-age": "3d"}, 3 * dayMS},
+	} {
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(lastRun(maintenance.ExpireSnapshots, 2*dayMS))
+			in.OldestSnapshotMS = nowMS - c.age - offset
+			d := dueOf(decide.Due(in, policyOf(t, c.values)), maintenance.ExpireSnapshots)
+			if d.Due != (offset >= 0) || d.Reason == "" {
+				t.Errorf("%s at %+d: due %v: %s", c.name, offset, d.Due, d.Reason)
+			}
+			if next := decide.NextByClock(in, policyOf(t, c.values)); offset < 0 && next != nowMS+1 {
+				t.Errorf("%s: next by the clock in %d ms, want 1", c.name, next-nowMS)
+			}
+		}
+	}
+	in := busy(lastRun(maintenance.ExpireSnapshots, 2*dayMS))
+	if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.ExpireSnapshots); !d.Due {
+		t.Errorf("the oldest snapshot is not known: %s", d.Reason)
+	}
+}
+
+// TestListedOrphansAreNotListedAgain: a search that may not delete is repeated only when somebody has committed; one that may goes by the clock.
+func TestListedOrphansAreNotListedAgain(t *testing.T) {
+	t.Parallel()
+	for _, enabled := range []string{"false", "true"} {
+		p := policyOf(t, map[string]string{"remove_orphan_files.enabled": enabled})
+		for offset := int64(-1); offset <= 1; offset++ {
+			in := busy(lastRun(maintenance.RemoveOrphanFiles, 8*dayMS))
+			in.LastCommitMS = nowMS - 8*dayMS + offset
+			if d := dueOf(decide.Due(in, p), maintenance.RemoveOrphanFiles); d.Due != (enabled == "true" || offset >= 0) {
+				t.Errorf("enabled %s, a commit %+d ms after the last search: due %v: %s", enabled, offset, d.Due, d.Reason)
+			}
+		}
+	}
+}
+
 // TestLooksInVainOnce: delete files of a partition that no single file has enough of are looked at once in trigger.age.
 func TestLooksInVainOnce(t *testing.T) {
 	t.Parallel()

@@ -172,7 +172,7 @@ func (f *Function) input(head *state.Head) decide.DueInput {
 	in := decide.DueInput{
 		NowMS: now.UnixMilli(), Commits: head.Commits, Snapshots: head.Snapshots, SmallManifests: head.SmallManifests, FirstSeenMS: head.FirstSeenMS,
 		Manifests: head.Manifests, MetadataFiles: head.MetadataFiles, LastCommitMS: head.LastWriteMS, Total: facts(sum),
-		UnclusteredBytes: sum.UnclusteredBytes, Jobs: map[maintenance.Job]decide.JobFacts{},
+		OldestSnapshotMS: head.OldestSnapshotMS, UnclusteredBytes: sum.UnclusteredBytes, Jobs: map[maintenance.Job]decide.JobFacts{},
 	}
 	if head.Spending.Month == now.UTC().Format("2006-01") {
 		in.SpentMicros = head.Spending.Micros

@@ -241,6 +241,7 @@ func current(m *peek.Metadata) int64 {
 func (f *Function) moved(v *view, head state.Head, changes []change) state.Head {
 	head.Table, head.TableUUID, head.LookedAtMS = v.id, v.meta.TableUUID, v.lookedAt.UnixMilli()
 	head.Snapshots, head.MetadataFiles = int64(len(v.meta.Snapshots)), int64(len(v.meta.MetadataLog))+1
+	head.OldestSnapshotMS = oldest(v.meta)
 	if head.FirstSeenMS == 0 {
 		head.FirstSeenMS = head.LookedAtMS
 	}
@@ -261,4 +262,20 @@ func (f *Function) moved(v *view, head state.Head, changes []change) state.Head 
 	}
 	head.NeedsScan = !head.TotalsWrong && !totalsAgree(v, head)
 	return head
+}
+
+// oldest is the time of the oldest snapshot; 0 when there is none, or when a reference has an age of its own by which it or its snapshots expire.
+func oldest(m *peek.Metadata) int64 {
+	for _, r := range m.Refs {
+		if r.MaxSnapshotAgeMS != nil || r.MaxRefAgeMS != nil {
+			return 0
+		}
+	}
+	first := int64(0)
+	for _, s := range m.Snapshots {
+		if first == 0 || s.TimestampMS < first {
+			first = s.TimestampMS
+		}
+	}
+	return first
 }

@@ -143,6 +143,9 @@ func PartitionKey(spec iceberg.PartitionSpec, partition map[int]any) (string, er
 // FileScoped tells the one data file to which a position delete file or deletion vector applies; see peek.FileScoped.
 func FileScoped(f iceberg.DataFile) (path string, ok bool) { return peek.FileScoped(f) }
 
+// Unsupported says why no engine of ours can rewrite a data file ("format ORC", "encrypted"); "" when one can.
+func Unsupported(f iceberg.DataFile) string { return unsupported(f) }
+
 // IsDeletionVector reports whether the delete file is a deletion vector.
 func IsDeletionVector(f iceberg.DataFile) bool { return peek.IsDeletionVector(f) }
 

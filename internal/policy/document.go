@@ -24,6 +24,8 @@ type Document struct {
 type layer struct {
 	values map[string]string
 	preset string
+	// from says whose settings were imported into the layer.
+	from string
 }
 
 type tableLayer struct {
@@ -44,6 +46,8 @@ const (
 	partNamespaces = "namespaces"
 	partTables     = "tables"
 	partMatch      = "match"
+	// PartFrom says in a layer whose settings it was imported from (package foreign); explanations show it.
+	PartFrom = "imported-from"
 )
 
 // ParseYAML reads the text of the part "policy".
@@ -132,7 +136,7 @@ func (p *documentParser) tables(rest map[string]any) []tableLayer {
 func (p *documentParser) layer(at string, values map[string]any, parts ...string) layer {
 	l := layer{values: map[string]string{}}
 	keys := byName()
-	known := append(slices.Sorted(maps.Keys(keys)), append(parts, partPreset)...)
+	known := append(slices.Sorted(maps.Keys(keys)), append(parts, partPreset, PartFrom)...)
 	var walk func(prefix string, values map[string]any)
 	walk = func(prefix string, values map[string]any) {
 		for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -142,6 +146,10 @@ func (p *documentParser) layer(at string, values map[string]any, parts ...string
 			switch {
 			case full == partPreset:
 				l.preset = p.preset(at, value)
+			case full == PartFrom:
+				if l.from, ok = value.(string); !ok {
+					p.fault("read %s.%s: want a text", at, PartFrom)
+				}
 			case ok && (!isMap || k.Kind == KindPairs):
 				text, err := k.normal(value)
 				if err != nil {
@@ -170,6 +178,9 @@ func (p *documentParser) preset(at string, value any) string {
 func hasPrefix(names []string, prefix string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) })
 }
+
+// KeyNames lists the names of all keys.
+func KeyNames() []string { return slices.Sorted(maps.Keys(byName())) }
 
 func byName() map[string]Key {
 	keys := map[string]Key{}

@@ -36,7 +36,7 @@ func (d Document) Effective(table maintenance.TableID, properties, commandLine m
 			p.applyPreset(l)
 		}
 		for _, name := range slices.Sorted(maps.Keys(l.values)) {
-			p.set(name, l.values[name], l.source)
+			p.set(name, l.values[name], l.described())
 		}
 	}
 	errs := p.icebergProperties(properties)
@@ -49,6 +49,14 @@ func (d Document) Effective(table maintenance.TableID, properties, commandLine m
 type sourcedLayer struct {
 	layer
 	source string
+}
+
+// described is the source, and whose settings the layer was imported from.
+func (l sourcedLayer) described() string {
+	if l.from == "" {
+		return l.source
+	}
+	return l.source + ", from " + l.from
 }
 
 // layersOf returns the document's layers that apply to a table, weakest first.

@@ -201,7 +201,7 @@ func expiryKeys() []Key {
 func orphansKeys() []Key {
 	return of(maintenance.RemoveOrphanFiles, []Key{
 		{Name: "enabled", Kind: KindFlag, Default: "false", Note: "delete; false lists only (a dry run)"},
-		{Name: "trigger.interval", Kind: KindAge, Default: "7d", Note: "time between runs; 0s is off"},
+		{Name: "trigger.interval", Kind: KindAge, Default: "7d", Glue: "1d", Note: "time between runs; 0s is off"},
 		{Name: "older-than", Kind: KindAge, Default: "3d", Argument: "older_than", Note: "files of this age are candidates; never under one day"},
 		{
 			Name: "prefix-mismatch-mode", Kind: KindText, Default: "ERROR", Values: []string{"ERROR", "IGNORE", "DELETE"}, Argument: "prefix_mismatch_mode",

@@ -196,6 +196,12 @@ func (p Policy) Expiry() Expiry {
 	}
 }
 
+// ExpiryAge is the age at which automatic expiry takes snapshots (older-than); MinAge bounds it from below.
+func (p Policy) ExpiryAge() time.Duration { return p.age("expire_snapshots.older-than") }
+
+// RetainLast is how many snapshots automatic expiry keeps of each branch.
+func (p Policy) RetainLast() int { return int(p.whole("expire_snapshots.retain-last")) }
+
 // Request is the request of an automatic run for one job: what some layer set, under the names of Spark's arguments and options. Built-in
 // defaults are left out; they are the procedure's own. Thresholds of rewrite_data_files that nobody set follow the triggers. An orphan search that
 // is not enabled is a dry run.

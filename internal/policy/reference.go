@@ -35,7 +35,22 @@ A policy is the part ` + "`policy`" + ` of ` + "`firn.yaml`" + ` (JSON Schema: `
 Levels of a key may be nested or joined by dots. Ages need a unit (` + "`36h`, `7d`, `2w`" + `), bytes may have one (` + "`64MiB`" + `). Unknown keys and bad values are errors. A threshold of 0 switches a
 trigger off. ` + "`firn explain --table NS.T`" + ` shows every value, where it came from and what it overrode.
 
-` + "`firn call` and `firn sql`" + ` have Spark's defaults and do not look at the policy.
+` + "`firn call` and `firn sql`" + ` have Spark's defaults and do not look at the policy. ` + "`firn replay --table NS.T --policy FILE`" + ` plays a policy over the table's own history
+([examples](explain-and-replay.md)).
+
+## Presets and import
+
+Preset ` + "`spark`" + ` is the built-in default: Spark's options, and triggers of ours. Preset ` + "`glue`" + ` starts what Glue's optimizers start: 100 files under 75 % of the target or one
+delete file, snapshots of five days, orphans of three days every day. (Glue rewrites neither manifests nor position deletes by themselves; the preset leaves these jobs on.)
+
+` + "`firn policy import FILE`" + ` prints a policy from the settings of another maintainer, as its API answers: Glue's ` + "`get-table-optimizer` and `batch-get-table-optimizer`" + `, Polaris'
+` + "`applicable-policies`" + ` and single policies of the types ` + "`system.*`" + ` (contents of version 2025-02-03; Polaris' answers name no table, so give ` + "`--match 'ns.*'`" + `). What has no counterpart is told
+in a comment. ` + "`imported-from`" + ` stands in each layer, and ` + "`firn explain`" + ` shows it beside every value:
+
+` + "```" + `
+aws glue get-table-optimizer --catalog-id 123456789012 --database-name sales --table-name orders --type compaction | firn policy import -
+curl -s "$POLARIS/polaris/v1/lake/applicable-policies?namespace=sales&target-name=orders" -H "Authorization: Bearer $TOKEN" | firn policy import --match sales.orders -
+` + "```" + `
 `
 
 func section(b *strings.Builder, title string, job maintenance.Job) {

@@ -10,6 +10,7 @@ import (
 // SchemaJSON is the JSON Schema of firn.yaml, published as events/schemas/firn.schema.json. It is made of Keys, so that the two cannot differ.
 func SchemaJSON() ([]byte, error) {
 	layer := map[string]any{partPreset: map[string]any{"enum": []string{PresetSpark, PresetGlue}, "description": "defaults to start from"}}
+	layer[PartFrom] = map[string]any{"type": "string", "description": "whose settings these are, for explanations: firn policy import writes it"}
 	for _, k := range Keys() {
 		addKey(layer, strings.Split(k.Name, "."), k)
 	}

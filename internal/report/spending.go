@@ -5,15 +5,12 @@ import (
 	"slices"
 	"time"
 
+	"firn/internal/decide"
 	"firn/internal/maintenance"
 	"firn/internal/state"
 )
 
 const (
-	// runMicros is what a run costs beside its bytes, in millionths of a dollar: about 60 transitions of the state machine at $25 a million, its invocations
-	// and its items. bytesPerMicro is how many rewritten bytes cost one: $1 for a terabyte. docs/cost.md derives both.
-	runMicros     = 2000
-	bytesPerMicro = 1_000_000
 	// maxRecent bounds the runs of 24 hours that are kept.
 	maxRecent = 500
 	// maxRoused is how many waiting tables one ended run rouses: it frees one place, and some of those that wait are no longer due.
@@ -26,7 +23,7 @@ func CostMicros(out maintenance.ReportOutput) int64 {
 	for _, job := range out.Jobs {
 		bytes += job.Columns["rewritten_bytes_count"]
 	}
-	return runMicros + bytes/bytesPerMicro
+	return decide.RunMicros(bytes)
 }
 
 // spent adds one automatic run. A run that was counted is not counted again.

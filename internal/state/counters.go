@@ -221,6 +221,8 @@ type Head struct {
 	Manifests      int64 `json:"manifests"`
 	SmallManifests int64 `json:"small_manifests"`
 	MetadataFiles  int64 `json:"metadata_files"`
+	// OldestSnapshotMS is the time of the oldest snapshot, 0 when references have retention of their own.
+	OldestSnapshotMS int64 `json:"oldest_snapshot_ms,omitempty"`
 	// Jobs holds what is known of each job's last run.
 	Jobs map[maintenance.Job]JobState `json:"jobs,omitempty"`
 	// Generation numbers the set of shards that the head belongs to, ShardCount their number; 0 means that the counters are few enough to live in

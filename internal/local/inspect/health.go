@@ -81,8 +81,9 @@ type Due struct {
 
 // History is what is known of earlier runs on the table; the zero value is "nothing".
 type History struct {
-	Jobs      map[maintenance.Job]decide.JobFacts
-	RunsToday int64
+	Jobs map[maintenance.Job]decide.JobFacts
+	// RunsToday, LastRunMS and SpentMicros (of this calendar month, by the cost model) are of automatic runs.
+	RunsToday, LastRunMS, SpentMicros int64
 }
 
 // Health surveys the table and decides what it asks for.
@@ -160,15 +161,53 @@ func (v *View) age(ms int64) string {
 func (v *View) dueInput(s survey, m Manifests, past History) decide.DueInput {
 	in := decide.DueInput{
 		NowMS: v.now.UnixMilli(), Commits: v.foreignCommits(past), Snapshots: int64(len(v.Table.Metadata.Snapshots())), SmallManifests: m.Small,
-		DanglingDeleteFiles: s.deletes.DanglingPositions, RunsToday: past.RunsToday, Jobs: past.Jobs,
+		DanglingDeleteFiles: s.deletes.DanglingPositions, RunsToday: past.RunsToday, Jobs: past.Jobs, Manifests: m.Count, LastRunMS: past.LastRunMS,
+		SpentMicros: past.SpentMicros, LastCommitMS: v.lastForeignCommit(), OldestSnapshotMS: v.oldest(), MetadataFiles: 1,
 	}
+	for range v.Table.Metadata.PreviousFiles() {
+		in.MetadataFiles++
+	}
+	in.UnclusteredBytes = s.unclusteredBytes
 	for _, p := range s.partitions {
-		in.Partitions = append(in.Partitions, decide.PartitionFacts{
-			Name: p.Name, DataFiles: p.DataFiles, SmallFiles: p.SmallFiles, PositionDeleteFiles: p.PositionDeleteFiles,
-			EqualityDeleteFiles: p.EqualityDeleteFiles, DeletedRows: p.PositionRecords, Rows: p.Records, LastWriteMS: p.LastWriteMS,
-		})
+		in.Partitions = append(in.Partitions, p.facts())
+		in.Total.Add(p.facts())
 	}
 	return in
+}
+
+// facts are the counters of the partition as the ledger has them.
+func (p Partition) facts() decide.PartitionFacts {
+	return decide.PartitionFacts{
+		Name: p.Name, DataFiles: p.DataFiles, SmallFiles: p.SmallFiles, PositionDeleteFiles: p.PositionDeleteFiles, EqualityDeleteFiles: p.EqualityDeleteFiles,
+		DeletedRows: p.PositionRecords, Rows: p.Records, LastWriteMS: p.LastWriteMS, DataBytes: p.DataBytes, SmallBytes: p.smallBytes,
+	}
+}
+
+// lastForeignCommit is the time of the last snapshot that is no rewrite, 0 when there is none.
+func (v *View) lastForeignCommit() int64 {
+	last := int64(0)
+	for _, snap := range v.Table.Metadata.Snapshots() {
+		if snap.Summary != nil && snap.Summary.Operation != table.OpReplace {
+			last = max(last, snap.TimestampMs)
+		}
+	}
+	return last
+}
+
+// oldest is the time of the oldest snapshot; 0 when there is none, or when a reference has an age of its own by which it or its snapshots expire.
+func (v *View) oldest() int64 {
+	for _, ref := range v.Table.Metadata.Refs() {
+		if ref.MaxSnapshotAgeMs != nil || ref.MaxRefAgeMs != nil {
+			return 0
+		}
+	}
+	first := int64(0)
+	for _, snap := range v.Table.Metadata.Snapshots() {
+		if first == 0 || snap.TimestampMs < first {
+			first = snap.TimestampMs
+		}
+	}
+	return first
 }
 
 // foreignCommits counts snapshots since the last run that are no rewrite and not ours.

@@ -6,11 +6,12 @@ import (
 
 	"firn/internal/decide"
 	"firn/internal/maintenance"
+	"firn/internal/report"
 	"firn/internal/state"
 )
 
 // runHistory bounds how many runs are looked at.
-const runHistory = 100
+const runHistory = 500
 
 // Past reads what is known of a table's earlier runs. It asks the history of runs, not the ledger, which exists only where events are evaluated.
 func Past(ctx context.Context, history state.History, id maintenance.TableID, now time.Time) (History, error) {
@@ -23,8 +24,14 @@ func Past(ctx context.Context, history state.History, id maintenance.TableID, no
 		if r.Request.DryRun {
 			continue // a person looked; a job that its policy keeps to a dry run counts
 		}
-		if r.Request.Automatic && now.Sub(time.UnixMilli(r.StartedMS)) < 24*time.Hour {
-			past.RunsToday++
+		if r.Request.Automatic {
+			past.LastRunMS = max(past.LastRunMS, r.EndedMS)
+			if now.Sub(time.UnixMilli(r.EndedMS)) < 24*time.Hour {
+				past.RunsToday++
+			}
+			if month := "2006-01"; time.UnixMilli(r.EndedMS).UTC().Format(month) == now.UTC().Format(month) {
+				past.SpentMicros += report.CostMicros(r.Report)
+			}
 		}
 		for _, j := range r.Report.Jobs {
 			if _, known := past.Jobs[j.Job]; !known {

@@ -17,8 +17,14 @@ import (
 // health looks at a table of a world a day after its last commit.
 func health(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, past inspect.History) (*inspect.View, inspect.Health) {
 	t.Helper()
+	return healthAfter(t, w, tbl, past, 24*time.Hour)
+}
+
+// healthAfter looks some time after the last commit.
+func healthAfter(t *testing.T, w *icebergtest.World, tbl *icebergtest.Table, past inspect.History, age time.Duration) (*inspect.View, inspect.Health) {
+	t.Helper()
 	state := tbl.State()
-	v, err := inspect.Look(context.Background(), w.Store, state, w.Clock.Now().Add(24*time.Hour))
+	v, err := inspect.Look(context.Background(), w.Store, state, w.Clock.Now().Add(age))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +60,7 @@ func TestHealthCountsPartitionsDeletesAndDanglingOnes(t *testing.T) {
 	c := tbl.Commit(icebergtest.Append(icebergtest.Row{11, "c", 1.5})).DataFiles[0]
 	tbl.Commit(icebergtest.DeletePositions(c, 0))
 	tbl.Commit(icebergtest.Remove(c))
-	_, h := health(t, w, tbl, inspect.History{})
+	_, h := healthAfter(t, w, tbl, inspect.History{}, 6*24*time.Hour)
 	if h.DataFiles.DataFiles != 6 || h.DataFiles.SmallFiles != 6 || h.DataFiles.WithDeletes != 1 || h.DeleteFiles.Position != 2 || h.DeleteFiles.Dangling != 1 {
 		t.Errorf("files %+v, deletes %+v", h.DataFiles, h.DeleteFiles)
 	}

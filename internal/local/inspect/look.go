@@ -108,6 +108,8 @@ type Partition struct {
 	// LastSnapshotID and LastWriteMS are of the newest snapshot that added a live file; 0 when that snapshot expired.
 	LastSnapshotID int64 `json:"last_updated_snapshot_id"`
 	LastWriteMS    int64 `json:"last_updated_ms"`
+
+	smallBytes int64
 }
 
 // Files are the live files of the current snapshot, summed up.
@@ -142,6 +144,8 @@ type survey struct {
 	partitions []Partition
 	faults     []string
 	clusters   *clusters
+	// unclusteredBytes are of data files that do not say that they are in the table's sort order.
+	unclusteredBytes int64
 }
 
 // survey reads all manifests of the snapshot, the delete manifests first.
@@ -237,6 +241,10 @@ func (v *View) countData(s *survey, p *Partition, e lake.Entry) {
 	if float64(size) < smallShare*float64(v.Target()) {
 		s.files.SmallFiles++
 		p.SmallFiles++
+		p.smallBytes += size
+	}
+	if order := v.Table.Metadata.DefaultSortOrder(); order != 0 && (e.File.SortOrderID() == nil || *e.File.SortOrderID() != order) {
+		s.unclusteredBytes += size
 	}
 }
 

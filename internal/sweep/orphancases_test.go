@@ -420,3 +420,33 @@ func TestA10SameBaseName(t *testing.T) {
 	r.orphans(nil)
 	r.gone(before, "s3://world/db/t/data/b/f.parquet")
 }
+
+// What attempts left that lost a race: younger than three days they may belong to a commit that still lands, whatever age the call is told; older ones go.
+func TestLeftoversOfLostRaces(t *testing.T) {
+	t.Parallel()
+	r, _ := simple(t)
+	head := time.UnixMilli(r.world.Open(r.id).State().Metadata.LastUpdatedMillis())
+	r.now = head.Add(4 * 24 * time.Hour)
+	run := string(maintenance.NewRunID("some-uuid", 7, 7))
+	at := func(name string, age time.Duration) string {
+		location := "s3://world/db/t/metadata/" + name
+		r.put(location, age.Hours()/24)
+		return location
+	}
+	const day = 24 * time.Hour
+	// After the head: a metadata file, of whoever, asserts it. What a run of ours wrote may be announced in a work location that is not this one.
+	young := []string{
+		at("00009-11111111-2222-3333-4444-555555555555.metadata.json", 2*day), at("00009-x.gz.metadata.json", 2*day), at("v9.metadata.json.gz", 2*day),
+		at(run+"-a-m0.avro", 2*day), at("snap-5-"+run+"-a.avro", 2*day),
+	}
+	old := []string{
+		at("00009-y.metadata.json", 5*day), at(run+"-b-m0.avro", 5*day), at("snap-6-1-abc.avro", 2*day), at("abc-m0.avro", 2*day),
+		at("00003-z.metadata.json", 4*day+time.Hour), // before the head: its attempt asserts what is no head any more
+	}
+	before := r.objects("")
+	s := r.orphans(map[string]string{"older_than": r.now.Add(-day).UTC().Format(time.RFC3339)})
+	r.gone(before, old...)
+	if s.KeptCount != int64(len(young)) {
+		t.Errorf("%d kept: want %d: %v", s.KeptCount, len(young), s.Kept)
+	}
+}

@@ -82,12 +82,34 @@ func (r *roller) all(ctx context.Context, touched []iceberg.ManifestFile) error 
 			return err
 		}
 	}
+	apart := len(r.b.a.Rewrite) == 0 && !r.b.merges(r.spec.ID(), r.content)
 	for _, m := range touched {
+		if apart {
+			if err := r.roll(ctx); err != nil {
+				return err
+			}
+		}
 		if err := r.copy(ctx, m); err != nil {
 			return err
 		}
 	}
 	return r.roll(ctx)
+}
+
+// merges says whether manifests that are written again become fewer. A table may switch that off, or set from how many manifests of a spec and content on.
+// Without a number they are always merged: each of them has to be written anyhow.
+func (b *build) merges(specID int, content iceberg.ManifestContent) bool {
+	props := b.meta.Properties()
+	if !props.GetBool(manifestMergeKey, true) {
+		return false
+	}
+	count := int64(1) // that of the added files
+	for _, m := range b.a.Manifests {
+		if m.ManifestContent() == content && int(m.PartitionSpecID()) == specID {
+			count++
+		}
+	}
+	return count >= props.GetInt64(manifestMinMergeKey, 0)
 }
 
 // roller writes entries of one spec and content into manifests of about the target size.

@@ -134,6 +134,8 @@ type build struct {
 const (
 	manifestTargetKey     = "commit.manifest.target-size-bytes"
 	manifestTargetDefault = 8 << 20
+	manifestMergeKey      = "commit.manifest-merge.enabled"
+	manifestMinMergeKey   = "commit.manifest.min-count-to-merge"
 	metadataPathKey       = "write.metadata.path"
 )
 

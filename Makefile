@@ -47,7 +47,7 @@ sim: ## play the seeded simulation: SEEDS=1-1000, or one seed to repeat it; SIM_
 mutants: ## break the rules that keep data, one by one, and let the simulation notice each: SEEDS=1-3000 (nightly: takes minutes)
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' ./internal/simulation -args -mutants all -seeds $(SEEDS)
 
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME; FUZZ_DONE=file lets a later call go on where it stopped, FUZZ_ONLY=parquet takes some
 	@tools/fuzz.sh $(FUZZTIME)
 
 vet: ## go vet

@@ -99,6 +99,28 @@ func others() map[string]other {
 			x.table.CommitTo("staged", icebergtest.Remove(x.paths[1]))
 			x.table.Update(func(b *table.MetadataBuilder) error { return b.RemoveSnapshotRef("staged") })
 		}, both, ""},
+		"a cherry-pick of a staged append": {func(x *rebaseWorld) {
+			x.table.Branch("staged", x.pinned.SnapshotID)
+			c := x.table.CommitTo("staged", icebergtest.Append(numbered(900, 903)...))
+			picked := x.entries(c.Snapshot.SnapshotID)[c.DataFiles[0]].File
+			x.commits(icebergtest.AddFile(picked, nil), icebergtest.Operation(table.OpAppend),
+				icebergtest.Summary("source-snapshot-id", fmt.Sprint(c.Snapshot.SnapshotID)))
+		}, both, ""},
+		"a fast-forward back to the pinned head after a rollback": {func(x *rebaseWorld) {
+			head := x.head()
+			x.table.Branch("main", *head.ParentSnapshotID)
+			x.table.Branch("main", head.SnapshotID)
+		}, both, ""},
+		"a file removed and added again": {func(x *rebaseWorld) {
+			again := x.entries(x.pinned.SnapshotID)[x.paths[0]].File
+			x.commits(icebergtest.Remove(x.paths[0]))
+			x.commits(icebergtest.AddFile(again, nil), icebergtest.Operation(table.OpAppend)) // its sequence number is new: older deletes apply no more
+		}, []int{1}, "another file of its name"},
+		"the same rewrite by another maintainer, and its rollback": {func(x *rebaseWorld) {
+			head := x.head().SnapshotID
+			x.commits(rewriteOf(x.paths[:2], numbered(0, 6)...)...)
+			x.table.Branch("main", head)
+		}, both, ""},
 		"an upgrade of the format": {func(x *rebaseWorld) { x.table.Upgrade(3) }, nil, "format version"},
 	}
 }

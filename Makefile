@@ -18,9 +18,10 @@ PYTHON      ?= python3
 VENV        := .venv
 HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
+CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e synth diff deploy destroy
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +113,9 @@ interop: bin/firn python spark ## let other engines read what Firn wrote, and pl
 interop-nightly: bin/firn spark ## play long histories with other engines: SEEDS=1-20 STEPS=50; goes on where it stopped (.interop/done.jsonl)
 	@mkdir -p .interop
 	FIRN_HISTORIES_PYTHON=$(HISTORIES) $(GO) test -count=1 -v -timeout 0 -tags interop -run TestHistories ./internal/interop/histories -args -seeds $(SEEDS) -steps $(STEPS) -done $(CURDIR)/.interop/done.jsonl
+
+liveoracle: bin/firn spark ## draw tables and calls, give both to Spark and to Firn, compare: SEEDS=1-20 (a minute or two each), CALLS=8
+	FIRN_HISTORIES_PYTHON=$(HISTORIES) $(GO) test -count=1 -v -timeout 0 -tags interop ./internal/interop/liveoracle -args -seeds $(SEEDS) -calls $(CALLS)
 
 stress: bin/firn python java ## run Firn beside writers that commit every second: DURATION=10m, CATALOG=sqlite or rest, KILL=20s kills Firn at random
 	@FIRN_PYTHON=$(CURDIR)/$(VENV)/bin/python FIRN_STRESS_DURATION=$(DURATION) FIRN_STRESS_CATALOG=$(CATALOG) FIRN_STRESS_KILL=$(KILL) \

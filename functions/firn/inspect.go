@@ -42,6 +42,8 @@ func (c *inspectCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	storage := look.view.Storage(a.ctx)
+	health.Storage = &storage
 	switch {
 	case c.JSON:
 		return a.printJSON(health)
@@ -167,6 +169,7 @@ func printHealth(out io.Writer, h inspect.Health) error {
 		h.DataFiles.WithDeletes)
 	line("manifests", "%d data, %d delete, %s; %d under half of %s", h.Manifests.Data, h.Manifests.Delete, inspect.Size(h.Manifests.Bytes),
 		h.Manifests.Small, inspect.Size(h.Manifests.TargetBytes))
+	printStorage(line, h.Storage)
 	for _, fault := range h.Faults {
 		line("fault", "%s", fault)
 	}
@@ -184,6 +187,22 @@ func printHealth(out io.Writer, h inspect.Health) error {
 		return err
 	}
 	return printDue(out, h.Due)
+}
+
+// printStorage tells what the storage would give back.
+func printStorage(line func(name, format string, args ...any), s *inspect.Storage) {
+	if s == nil {
+		return
+	}
+	line("expirable", "%d snapshots; %d files, %s that only they reach", s.ExpirableSnapshots, s.Expirable.Files, inspect.Size(s.Expirable.Bytes))
+	looked := "all"
+	if !s.Complete {
+		looked = "the first"
+	}
+	line("orphans", "about %d files, %s (estimate: %s %d objects of the location were looked at)", s.Orphans.Files, inspect.Size(s.Orphans.Bytes), looked, s.Listed)
+	for _, note := range s.Notes {
+		line("note", "%s", note)
+	}
 }
 
 func ages(s inspect.Snapshots) string {

@@ -37,6 +37,8 @@ type Health struct {
 	TopPartitions    []Partition `json:"top_partitions"`
 	// Clustering is nil for a table without a sort order.
 	Clustering *Clustering `json:"clustering,omitempty"`
+	// Storage is nil where nobody looked.
+	Storage *Storage `json:"storage,omitempty"`
 	// Faults are contradictions in the metadata.
 	Faults []string `json:"faults,omitempty"`
 	// Mode is what automatic runs may do, AsksFor the jobs that the symptoms ask for, Due the decision about each job.

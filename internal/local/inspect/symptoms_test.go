@@ -66,7 +66,12 @@ func TestSymptomsNameTheirJob(t *testing.T) {
 		},
 		{"good sizes but many files read", goodSizes, func(tbl *icebergtest.Table) { overlapping(tbl, false) }, "", []string{"rewrite_data_files"}},
 		{"good sizes, sorted", goodSizes, func(tbl *icebergtest.Table) { overlapping(tbl, true) }, "", []string{}},
-		{"storage that does not shrink", goodSizes, healthy, maintenance.ExpireSnapshots, []string{"expire_snapshots"}},
+		{
+			"storage that does not shrink", goodSizes, func(tbl *icebergtest.Table) {
+				healthy(tbl)
+				tbl.SetProperty("history.expire.max-snapshot-age-ms", "3600000")
+			}, maintenance.ExpireSnapshots, []string{"expire_snapshots"},
+		},
 		{"untracked files", goodSizes, healthy, maintenance.RemoveOrphanFiles, []string{"remove_orphan_files"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

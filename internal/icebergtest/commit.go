@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/codec"
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/lake"
@@ -124,7 +125,26 @@ func (c *commit) newPath(ext string) string {
 	return store.Join(c.base.Metadata.Location(), "data", name)
 }
 
+// native makes a file that Firn read one of iceberg-go's, whose writer takes no others.
+func (c *commit) native(f iceberg.DataFile) (iceberg.DataFile, error) {
+	if _, ok := f.(iceberg.AvroEntryMarshaler); ok {
+		return f, nil
+	}
+	spec := *c.base.Metadata.PartitionSpecByID(int(f.SpecID()))
+	schema, err := c.base.SpecSchema(spec)
+	if err != nil {
+		return nil, err
+	}
+	data, err := lake.EncodeFile(f, spec, schema)
+	if err != nil {
+		return nil, err
+	}
+	return codec.DecodeDataFile(data, spec, schema, 3)
+}
+
 func (c *commit) add(f iceberg.DataFile, sequence *int64) {
+	f, err := c.native(f)
+	c.t.w.check(err)
 	c.added = append(c.added, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &c.id, sequence, nil, f))
 	if f.ContentType() == iceberg.EntryContentData {
 		c.result.DataFiles = append(c.result.DataFiles, f.FilePath())
@@ -184,16 +204,7 @@ func (c *commit) keptManifests() ([]iceberg.ManifestFile, error) {
 			continue
 		}
 		again, err := c.writeManifest(int(m.PartitionSpecID()), m.ManifestContent(), func(w *iceberg.ManifestWriter) error {
-			for _, e := range entries {
-				write := w.Existing
-				if c.removed[e.File] {
-					write = w.Delete
-				}
-				if err := write(e.Raw); err != nil {
-					return err
-				}
-			}
-			return nil
+			return c.copyManifest(w, m, entries)
 		})
 		if err != nil {
 			return nil, err
@@ -201,6 +212,31 @@ func (c *commit) keptManifests() ([]iceberg.ManifestFile, error) {
 		kept = append(kept, again)
 	}
 	return kept, nil
+}
+
+// copyManifest writes the live entries of a manifest again, as iceberg-go reads them.
+func (c *commit) copyManifest(w *iceberg.ManifestWriter, m iceberg.ManifestFile, entries []lake.Entry) error {
+	data, err := c.t.w.Store.Get(context.Background(), m.FilePath())
+	if err != nil {
+		return err
+	}
+	raw, err := iceberg.ReadManifest(m, bytes.NewReader(data), true)
+	if err != nil {
+		return err
+	}
+	if len(raw) != len(entries) {
+		return fmt.Errorf("manifest %s has %d live entries, iceberg-go reads %d", m.FilePath(), len(entries), len(raw))
+	}
+	for i, e := range entries {
+		write := w.Existing
+		if c.removed[e.File] {
+			write = w.Delete
+		}
+		if err := write(raw[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newManifests writes the added files, one manifest a content and spec.

@@ -4,20 +4,18 @@ import (
 	"fmt"
 
 	"github.com/apache/iceberg-go"
-	"github.com/apache/iceberg-go/codec"
+
+	"firn/internal/lake/manifest"
 )
 
-// codecVersion is the format version of the encoding whatever the table's is: version 3 has every field of 1 and 2, while encoding a position
-// delete file as version 2 would lose its referenced_data_file.
-const codecVersion = 3
-
-// EncodeFile encodes a data or delete file as a manifest entry's Avro bytes. The schema must hold the source columns of the spec: take it from
+// EncodeFile encodes a data or delete file as a manifest entry's Avro bytes, of format version 3 whatever the table's is: it has every field of 1 and
+// 2, while a position delete file encoded as version 2 could lose its referenced_data_file. The schema must hold the source columns of the spec: take it from
 // SpecSchema. Files that were read without statistics are refused.
 func EncodeFile(f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, error) {
 	if err := checkSources(spec, schema); err != nil {
 		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
 	}
-	data, err := codec.EncodeDataFile(f, spec, schema, codecVersion)
+	data, err := manifest.EncodeFile(f, spec, schema)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
 	}
@@ -29,7 +27,7 @@ func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema)
 	if err := checkSources(spec, schema); err != nil {
 		return nil, fmt.Errorf("decode file: %w", err)
 	}
-	f, err := codec.DecodeDataFile(data, spec, schema, codecVersion)
+	f, err := manifest.DecodeFile(data, spec, schema)
 	if err != nil {
 		return nil, fmt.Errorf("decode file: %w", err)
 	}

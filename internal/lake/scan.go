@@ -11,6 +11,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"github.com/cespare/xxhash/v2"
 
+	"firn/internal/lake/manifest"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -32,6 +33,7 @@ type Scan struct {
 	keys  map[string]string
 	paths map[int][]string
 	twice map[string]error
+	memo  manifest.Memo
 }
 
 // NewScan reads the snapshot's manifest list and its delete manifests. A nil snapshot has no files.
@@ -67,7 +69,7 @@ func (s *Scan) Deletes() *DeleteIndex { return s.deletes }
 func (s *Scan) Files(ctx context.Context, filter Filter) iter.Seq2[maintenance.FileStats, error] {
 	return func(yield func(maintenance.FileStats, error) bool) {
 		s.first, s.seen, s.twice = nil, map[uint64]int32{}, map[string]error{}
-		opts := EntryOptions{WithoutStats: true, PruningStats: filter != nil || s.deletes.needsStats()}
+		opts := EntryOptions{Memo: &s.memo, WithoutStats: true, PruningStats: filter != nil || s.deletes.needsStats()}
 		ref := 0
 		ahead := newReadAhead(ctx, s.st, s.manifests)
 		defer ahead.stop()
@@ -175,7 +177,7 @@ func (s *Scan) pathsOf(ctx context.Context, manifest int) ([]string, error) {
 		return paths, nil
 	}
 	var paths []string
-	for e, err := range Entries(ctx, s.st, s.manifests[manifest], EntryOptions{WithoutStats: true}) {
+	for e, err := range Entries(ctx, s.st, s.manifests[manifest], EntryOptions{WithoutStats: true, Memo: &s.memo}) {
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +213,7 @@ func (s *Scan) Select(ctx context.Context, refs []int) iter.Seq2[Selected, error
 		defer ahead.stop()
 		for i, m := range manifests {
 			ref := firsts[i]
-			for e, err := range Entries(ctx, ahead.at(i), m, EntryOptions{}) {
+			for e, err := range Entries(ctx, ahead.at(i), m, EntryOptions{Memo: &s.memo}) {
 				if err != nil {
 					yield(Selected{}, err)
 					return

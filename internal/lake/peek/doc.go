@@ -9,6 +9,7 @@ package peek
 import (
 	"errors"
 
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
@@ -16,9 +17,9 @@ import (
 var (
 	// ErrTableFault says that the table's metadata breaks the Iceberg specification: a path that is live twice, two deletion vectors for one
 	// data file, a delete file in another partition than its data file. Nothing is repaired by guessing.
-	ErrTableFault = errors.New("table fault")
+	ErrTableFault = manifest.ErrTableFault
 	// ErrUnsupported says that the table, or a part of it, is of a kind that is not read: another format version, encrypted manifests.
-	ErrUnsupported = errors.New("unsupported table")
+	ErrUnsupported = manifest.ErrUnsupported
 )
 
 // Named adds to the error of reading a file that a table's metadata names: one that is gone is a fault of the table, which no repetition mends, and

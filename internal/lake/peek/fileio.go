@@ -1,7 +1,6 @@
 package peek
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -208,15 +207,3 @@ func (i fileInfo) Mode() fs.FileMode  { return 0o444 }
 func (i fileInfo) ModTime() time.Time { return i.modified }
 func (i fileInfo) IsDir() bool        { return false }
 func (i fileInfo) Sys() any           { return nil }
-
-// newReader opens an object for reading once, front to back: with one request when its expected size is known to be modest.
-func newReader(ctx context.Context, st store.Reader, location string, size int64) (io.ReadCloser, error) {
-	if size > 0 && size <= WholeManifestBytes {
-		data, err := st.Get(ctx, location)
-		if err != nil {
-			return nil, err
-		}
-		return io.NopCloser(bytes.NewReader(data)), nil
-	}
-	return FileIO(ctx, st).Open(location)
-}

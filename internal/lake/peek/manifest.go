@@ -1,72 +1,51 @@
 package peek
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
 // UnknownSequence is the file sequence number of an existing entry whose writer did not record one.
-const UnknownSequence = -1
+const UnknownSequence = manifest.UnknownSequence
 
-// Entry is one manifest entry with everything applied that the specification lets it inherit: snapshot ID, sequence numbers, first row ID.
-type Entry struct {
-	// File is the data or delete file.
-	File iceberg.DataFile
-	// Status is existing, added or deleted.
-	Status iceberg.ManifestEntryStatus
-	// SpecID is the partition spec of the file: its manifest's.
-	SpecID int
-	// DataSequence is the data sequence number; 0 in tables and manifests of format version 1.
-	DataSequence int64
-	// FileSequence is the file sequence number, or UnknownSequence.
-	FileSequence int64
-	// SnapshotID is the snapshot that added the file or, with status deleted, removed it.
-	SnapshotID int64
-	// FirstRowID is the ID of the file's first row, nil without row lineage.
-	FirstRowID *int64
-	// Manifest is the location of the manifest that holds the entry.
-	Manifest string
-	// Raw is the entry as iceberg-go gave it, for its manifest writer. Entries read without statistics cannot be written again.
-	Raw iceberg.ManifestEntry
-}
-
-// String names the entry in messages.
-func (e Entry) String() string {
-	return fmt.Sprintf("%s (manifest %s, snapshot %d)", e.File.FilePath(), e.Manifest, e.SnapshotID)
-}
+// Entry is one manifest entry with everything applied that the specification lets it inherit.
+type Entry = manifest.Entry
 
 // EntryOptions steer how entries are read.
 type EntryOptions struct {
 	// IncludeDeleted yields entries with status deleted too.
 	IncludeDeleted bool
-	// WithoutStats leaves the column statistics out, which saves most of the time and memory. Such files cannot be encoded or written again.
+	// WithoutStats leaves the column statistics out, which saves most of the memory. Such files cannot be encoded or written again.
 	WithoutStats bool
 	// PruningStats, with WithoutStats, keeps counts and bounds but not column sizes.
 	PruningStats bool
+	// Memo remembers schemas from one manifest to the next; nil remembers nothing.
+	Memo *manifest.Memo
+}
+
+func (o EntryOptions) reading() manifest.Options {
+	return manifest.Options{IncludeDeleted: o.IncludeDeleted, WithoutStats: o.WithoutStats, PruningStats: o.PruningStats}
 }
 
 // ManifestList reads the manifest list at location.
 func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceberg.ManifestFile, error) {
+	return ManifestListWith(ctx, st, location, nil)
+}
+
+// ManifestListWith is ManifestList for whoever reads many lists: memo remembers their schema.
+func ManifestListWith(ctx context.Context, st store.Reader, location string, memo *manifest.Memo) ([]iceberg.ManifestFile, error) {
 	data, err := st.Get(ctx, location)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest list: %w", Named(err))
 	}
-	manifests, err := Kept(st, location, "list", data, func() (manifests []iceberg.ManifestFile, err error) {
-		err = guard(func() (err error) {
-			manifests, err = iceberg.ReadManifestList(bytes.NewReader(data))
-			return err
-		})
-		return manifests, err
-	})
+	manifests, err := Kept(st, location, "list", data, func() ([]iceberg.ManifestFile, error) { return manifest.ReadList(data, memo) })
 	if err != nil {
 		return nil, fmt.Errorf("read manifest list %s: %w", location, err)
 	}
@@ -84,13 +63,12 @@ func Entries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts 
 			keptEntries(ctx, st, m, opts, yield)
 			return
 		}
-		in, err := newReader(ctx, st, m.FilePath(), m.Length())
-		if err != nil {
-			yield(Entry{}, fmt.Errorf("read manifest: %w", Named(err)))
-			return
-		}
-		defer func() { _ = in.Close() }()
-		if err := decode(in, m, opts, func(e Entry) bool { return yield(e, nil) }); err != nil {
+		stopped := false
+		err := each(ctx, st, m, opts, func(e Entry) bool {
+			stopped = !yield(e, nil)
+			return !stopped
+		})
+		if err != nil && !stopped {
 			yield(Entry{}, fmt.Errorf("read manifest %s: %w", m.FilePath(), Named(err)))
 		}
 	}
@@ -105,7 +83,7 @@ func keptEntries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, o
 	}
 	// All of them with all their statistics: whoever asks next may need more.
 	entries, err := Kept(st, m.FilePath(), "entries "+inherits(m), data, func() (all []Entry, err error) {
-		err = decode(bytes.NewReader(data), m, EntryOptions{IncludeDeleted: true}, func(e Entry) bool {
+		err = manifest.Read(data, m, manifest.Options{IncludeDeleted: true}, opts.Memo, func(e Entry) bool {
 			all = append(all, e)
 			return true
 		})
@@ -125,83 +103,19 @@ func keptEntries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, o
 	}
 }
 
-// decode calls visit for each entry until that answers false.
-func decode(in io.Reader, m iceberg.ManifestFile, opts EntryOptions, visit func(Entry) bool) error {
-	var r *iceberg.ManifestReader
-	if err := guard(func() (err error) {
-		r, err = open(in, m, opts)
-		return err
-	}); err != nil {
-		return err
-	}
-	defer func() { _ = r.Close() }()
-	for {
-		var raw iceberg.ManifestEntry
-		err := guard(func() (err error) {
-			raw, err = r.ReadEntry()
-			return err
-		})
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+// each calls visit for each entry of a manifest until that answers false: one of modest size is read with one request, a larger one streamed.
+func each(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts EntryOptions, visit func(Entry) bool) error {
+	if m.Length() > 0 && m.Length() <= WholeManifestBytes {
+		data, err := st.Get(ctx, m.FilePath())
 		if err != nil {
 			return err
 		}
-		if raw.Status() == iceberg.EntryStatusDELETED && !opts.IncludeDeleted {
-			continue
-		}
-		e, err := inherit(raw, m)
-		if err != nil {
-			return err
-		}
-		if !visit(e) {
-			return nil
-		}
+		return manifest.Read(data, m, opts.reading(), opts.Memo, visit)
 	}
-}
-
-// guard turns a panic into an error: iceberg-go and its Avro library panic on some broken files.
-func guard(decode func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("the file is corrupt: %v", r)
-		}
-	}()
-	return decode()
-}
-
-func open(in io.Reader, m iceberg.ManifestFile, opts EntryOptions) (*iceberg.ManifestReader, error) {
-	if opts.WithoutStats {
-		return iceberg.NewManifestReaderWithProjection(m, in, iceberg.ManifestEntryProjection{IncludePruningStats: opts.PruningStats})
+	in, err := FileIO(ctx, st).Open(m.FilePath())
+	if err != nil {
+		return err
 	}
-	return iceberg.NewManifestReader(m, in)
-}
-
-// inherit completes what iceberg-go already inherited: it gives an added entry the manifest's numbers, every entry of a manifest with sequence
-// number 0 the number 0, and a data file without first row ID the next one of its manifest's range. An existing entry without data sequence
-// number in any other manifest has lost it.
-func inherit(raw iceberg.ManifestEntry, m iceberg.ManifestFile) (Entry, error) {
-	e := Entry{
-		File:         raw.DataFile(),
-		Status:       raw.Status(),
-		SpecID:       int(m.PartitionSpecID()),
-		DataSequence: raw.SequenceNum(),
-		FileSequence: UnknownSequence,
-		SnapshotID:   raw.SnapshotID(),
-		FirstRowID:   raw.DataFile().FirstRowID(),
-		Manifest:     m.FilePath(),
-		Raw:          raw,
-	}
-	if e.DataSequence < 0 {
-		if m.Version() != 1 {
-			return Entry{}, fmt.Errorf("entry of %s has no data sequence number to inherit: %w", e.File.FilePath(), ErrTableFault)
-		}
-		e.DataSequence = 0
-	}
-	if seq := raw.FileSequenceNum(); seq != nil {
-		e.FileSequence = *seq
-	} else if m.Version() == 1 {
-		e.FileSequence = 0
-	}
-	return e, nil
+	defer func() { _ = in.Close() }()
+	return manifest.ReadStream(in, m, opts.reading(), opts.Memo, visit)
 }

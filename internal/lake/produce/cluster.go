@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 )
 
 // Clustering says how the entries of manifests that are written again are put in order and cut (Iceberg: rewrite_manifests).
@@ -53,7 +54,7 @@ func (b *build) cluster(ctx context.Context, w *roller, manifests []iceberg.Mani
 	for begin := 0; begin < len(places); {
 		windows := nextPass(places[begin:], weights, w.target)
 		end := begin + windows[len(windows)-1]
-		if err := b.writePass(ctx, w, manifests, pass{places[begin:end], ends[begin:end], windows}); err != nil {
+		if err := b.writePass(ctx, w, pass{manifests, places[begin:end], ends[begin:end], windows}); err != nil {
 			return err
 		}
 		begin = end
@@ -93,7 +94,7 @@ func (b *build) survey(ctx context.Context, spec iceberg.PartitionSpec, manifest
 	group.SetLimit(clusterReaders)
 	for i, m := range manifests {
 		group.Go(func() error {
-			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{WithoutStats: true}) {
+			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{WithoutStats: true, Memo: &b.memo}) {
 				if err != nil {
 					return err
 				}
@@ -141,7 +142,7 @@ func rank(spec iceberg.PartitionSpec, tuples []map[int]any, fields []int) []int3
 	}
 	compare := func(a, b int) int {
 		for _, id := range fields {
-			if c := compareValues(tuples[a][id], tuples[b][id]); c != 0 {
+			if c := manifest.CompareValues(tuples[a][id], tuples[b][id]); c != 0 {
 				return c
 			}
 		}

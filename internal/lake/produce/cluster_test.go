@@ -14,6 +14,7 @@ import (
 
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
@@ -139,7 +140,7 @@ func TestOrderOfPartitionValues(t *testing.T) {
 	} {
 		for i, a := range ascending {
 			for j, b := range ascending {
-				if got := compareValues(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {
+				if got := manifest.CompareValues(a, b); (got < 0) != (i < j) || (got > 0) != (i > j) {
 					t.Errorf("%v to %v: %d", a, b, got)
 				}
 			}

@@ -1,7 +1,6 @@
 package produce
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"github.com/apache/iceberg-go"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
@@ -47,7 +47,13 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 	if err != nil {
 		return nil, err
 	}
-	w := &roller{b: b, spec: *spec, schema: schema, content: content, target: b.target, count: counters{partitions: map[string]bool{}}}
+	layout, err := manifest.NewLayout(b.meta.Version(), *spec, schema)
+	if err != nil {
+		return nil, fmt.Errorf("write manifests of partition spec %d: %w", specID, err)
+	}
+	w := &roller{
+		b: b, spec: *spec, schema: schema, layout: layout, content: content, target: b.target, count: counters{partitions: map[string]bool{}},
+	}
 	var mine []iceberg.ManifestFile
 	for _, m := range touched {
 		if m.ManifestContent() == content && int(m.PartitionSpecID()) == specID {
@@ -117,14 +123,14 @@ type roller struct {
 	b       *build
 	spec    iceberg.PartitionSpec
 	schema  *iceberg.Schema
+	layout  *manifest.Layout
 	content iceberg.ManifestContent
 	// target is the size at which a manifest is closed, in bytes.
 	target int64
 	// count are the figures of what is written.
 	count counters
 
-	buf bytes.Buffer
-	w   *iceberg.ManifestWriter
+	w   *manifest.Writer
 	out []iceberg.ManifestFile
 }
 
@@ -139,8 +145,7 @@ func (r *roller) addFile(ctx context.Context, add Addition) error {
 	if add.File.FirstRowID() != nil {
 		return fmt.Errorf("added file %s has a first row ID: the manifest list assigns it", add.File.FilePath())
 	}
-	entry := iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &r.b.a.SnapshotID, sequence, nil, add.File)
-	if err := r.write(ctx, entry, (*iceberg.ManifestWriter).Add); err != nil {
+	if err := r.write(ctx, func(w *manifest.Writer) error { return w.Add(add.File, sequence) }); err != nil {
 		return fmt.Errorf("add %s: %w", add.File.FilePath(), err)
 	}
 	return r.count.added.file(add.File, r.count.partitions, r.spec)
@@ -149,43 +154,47 @@ func (r *roller) addFile(ctx context.Context, add Addition) error {
 // copy writes the live entries of a manifest as EXISTING, those to remove as DELETED.
 func (r *roller) copy(ctx context.Context, m iceberg.ManifestFile) error {
 	remove := r.b.removed[m.FilePath()]
-	for e, err := range lake.Entries(ctx, r.b.p.Store, m, lake.EntryOptions{}) {
+	for e, err := range lake.Entries(ctx, r.b.p.Store, m, lake.EntryOptions{Memo: &r.b.memo}) {
 		if err != nil {
 			return err
 		}
 		key := FileOf(e.File)
-		put := (*iceberg.ManifestWriter).Existing
+		put := func(w *manifest.Writer) error { return w.Existing(e) }
 		if remove[key] {
-			put = (*iceberg.ManifestWriter).Delete
+			put = func(w *manifest.Writer) error { return w.Delete(e) }
 			delete(remove, key)
 			if err := r.count.removed.file(e.File, r.count.partitions, r.spec); err != nil {
 				return err
 			}
 		}
-		if err := r.write(ctx, e.Raw, put); err != nil {
+		if err := r.write(ctx, put); err != nil {
 			return fmt.Errorf("copy entry %s: %w", e, err)
 		}
 	}
 	return nil
 }
 
-func (r *roller) write(ctx context.Context, e iceberg.ManifestEntry, put func(*iceberg.ManifestWriter, iceberg.ManifestEntry) error) error {
+// write puts one entry into the open manifest, and closes it when it has the target size.
+func (r *roller) write(ctx context.Context, put func(*manifest.Writer) error) error {
 	if r.w == nil {
-		r.buf.Reset()
-		w, err := iceberg.NewManifestWriter(r.b.meta.Version(), &r.buf, r.spec, r.schema, r.b.a.SnapshotID,
-			iceberg.WithManifestWriterContent(r.content))
+		w, err := r.layout.NewWriter(r.content, r.b.a.SnapshotID, r.location())
 		if err != nil {
 			return fmt.Errorf("start manifest: %w", err)
 		}
 		r.w = w
 	}
-	if err := put(r.w, e); err != nil {
+	if err := put(r.w); err != nil {
 		return err
 	}
-	if int64(r.buf.Len()) >= r.target {
+	if int64(r.w.Len()) >= r.target {
 		return r.roll(ctx)
 	}
 	return nil
+}
+
+// location is where the open manifest will lie.
+func (r *roller) location() string {
+	return store.Join(r.b.base, fmt.Sprintf("%s-m%d.avro", r.b.attempt, r.b.number))
 }
 
 // roll closes the open manifest, if there is one, and stores it.
@@ -193,15 +202,11 @@ func (r *roller) roll(ctx context.Context) error {
 	if r.w == nil {
 		return nil
 	}
-	if err := r.w.Close(); err != nil {
+	data, made, err := r.w.Close(r.location())
+	if err != nil {
 		return fmt.Errorf("close manifest: %w", err)
 	}
-	location := store.Join(r.b.base, fmt.Sprintf("%s-m%d.avro", r.b.attempt, r.b.number))
-	made, err := r.w.ToManifestFile(location, int64(r.buf.Len()))
-	if err != nil {
-		return fmt.Errorf("describe manifest: %w", err)
-	}
-	if err := r.b.put(ctx, location, r.buf.Bytes()); err != nil {
+	if err := r.b.put(ctx, r.location(), data); err != nil {
 		return err
 	}
 	r.b.number++
@@ -213,7 +218,7 @@ func (r *roller) roll(ctx context.Context) error {
 // put stores a metadata file under a new name. The name counts as written before the call: a lost answer leaves an object too.
 func (b *build) put(ctx context.Context, location string, data []byte) error {
 	b.written = append(b.written, location)
-	err := b.p.Store.Put(ctx, location, bytes.Clone(data), store.WriteOptions{IfAbsent: true, ContentType: "avro/binary"})
+	err := b.p.Store.Put(ctx, location, data, store.WriteOptions{IfAbsent: true, ContentType: "avro/binary"})
 	if err != nil {
 		return fmt.Errorf("write %s: %w", location, err)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/google/uuid"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -129,6 +130,7 @@ type build struct {
 	written []string
 	number  int
 	count   counters
+	memo    manifest.Memo
 }
 
 const (

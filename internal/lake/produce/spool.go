@@ -1,26 +1,29 @@
 package produce
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
 
 	"github.com/apache/iceberg-go"
+	"github.com/klauspost/compress/s2"
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
-// passBytes bounds the encoded entries that one pass over the manifests collects. Opening a manifest costs as much as hundreds of entries, so that
+// passBytes bounds what one pass over the manifests collects, by the entries' bytes in their manifests. A pass reads every manifest once more, so that
 // few passes are worth the memory.
 const passBytes = 40 << 20
 
 // pass is a stretch of the ordered places that one reading of the manifests serves.
 type pass struct {
-	places []place
+	manifests []iceberg.ManifestFile
+	places    []place
 	// ends says behind which places an output ends, windows after how many places each window does.
 	ends    []bool
 	windows []int
@@ -48,68 +51,68 @@ func nextPass(places []place, weights []int64, target int64) []int {
 // held with statistics that nobody asks for.
 type unremembered struct{ store.Reader }
 
-// spool holds the entries of one window as they were met, encoded as a manifest.
+// chunkBytes is how many bytes of entries are packed at once.
+const chunkBytes = 256 << 10
+
+// spool holds the encoded entries of one window as they were met. They are packed: an entry has about three times the bytes that it takes in a
+// manifest.
 type spool struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-	w   *iceberg.ManifestWriter
-	// order is, for each entry in the buffer, its place in the window.
-	order []int32
+	mu      sync.Mutex
+	chunks  [][]byte
+	open    []byte
+	packed  int // bytes before packing
+	entries []spooled
 }
 
-// spooled reads the manifest of a closed spool as if it were stored.
+// spooled is an entry of a spool. at is its place in the window, begin where its bytes begin.
 type spooled struct {
-	store.Reader
-	data []byte
+	manifest.Encoded
+	begin, length int
+	at            int32
 }
 
-// Get implements store.Reader.
-func (s *spooled) Get(context.Context, string) ([]byte, error) { return s.data, nil }
-
-// GetRange implements store.Reader.
-func (s *spooled) GetRange(_ context.Context, _ string, offset, length int64) ([]byte, error) {
-	size := int64(len(s.data))
-	if offset < 0 {
-		offset = max(size+offset, 0)
-	}
-	return s.data[min(offset, size):min(offset+length, size)], nil
-}
-
-// Head implements store.Reader.
-func (s *spooled) Head(_ context.Context, location string) (store.Info, error) {
-	return store.Info{Location: location, SizeBytes: int64(len(s.data))}, nil
-}
-
-func (b *build) newSpool(w *roller) (*spool, error) {
-	s := &spool{}
-	var err error
-	s.w, err = iceberg.NewManifestWriter(b.meta.Version(), &s.buf, w.spec, w.schema, b.a.SnapshotID, iceberg.WithManifestWriterContent(w.content))
-	if err != nil {
-		return nil, fmt.Errorf("start to collect entries: %w", err)
-	}
-	return s, nil
-}
-
-func (s *spool) add(e lake.Entry, at int32) error {
+// add collects an entry.
+func (s *spool) add(layout *manifest.Layout, e lake.Entry, at int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.order = append(s.order, at)
-	if err := s.w.Existing(e.Raw); err != nil {
+	begin := len(s.open)
+	encoded, err := layout.Existing(s.open, e)
+	if err != nil {
 		return fmt.Errorf("copy entry %s: %w", e, err)
+	}
+	s.open = encoded.Bytes
+	encoded.Bytes = nil
+	s.entries = append(s.entries, spooled{encoded, s.packed + begin, len(s.open) - begin, at})
+	if len(s.open) >= chunkBytes {
+		s.chunks, s.packed = append(s.chunks, s2.Encode(nil, s.open)), s.packed+len(s.open)
+		s.open = s.open[:0]
 	}
 	return nil
 }
 
+// unpack returns the entries' bytes, and forgets them.
+func (s *spool) unpack() ([]byte, error) {
+	out := make([]byte, 0, s.packed+len(s.open))
+	for i, chunk := range s.chunks {
+		n, err := s2.DecodedLen(chunk)
+		if err == nil {
+			_, err = s2.Decode(out[len(out):cap(out)], chunk)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpack collected entries: %w", err)
+		}
+		out, s.chunks[i] = out[:len(out)+n], nil
+	}
+	return append(out, s.open...), nil
+}
+
 // writePass reads the entries of a pass, with statistics, and writes them in order.
-func (b *build) writePass(ctx context.Context, w *roller, manifests []iceberg.ManifestFile, p pass) error {
+func (b *build) writePass(ctx context.Context, w *roller, p pass) error {
 	spools := make([]*spool, len(p.windows))
 	for i := range spools {
-		var err error
-		if spools[i], err = b.newSpool(w); err != nil {
-			return err
-		}
+		spools[i] = &spool{}
 	}
-	if err := b.collect(ctx, spools, manifests, p); err != nil {
+	if err := b.collect(ctx, w, spools, p); err != nil {
 		return err
 	}
 	begin := 0
@@ -126,8 +129,8 @@ func (b *build) writePass(ctx context.Context, w *roller, manifests []iceberg.Ma
 type wanted struct{ entry, window, at int32 }
 
 // collect reads each manifest that holds an entry of the pass once and puts its entries into their windows' spools.
-func (b *build) collect(ctx context.Context, spools []*spool, manifests []iceberg.ManifestFile, ps pass) error {
-	in := make([][]wanted, len(manifests))
+func (b *build) collect(ctx context.Context, w *roller, spools []*spool, ps pass) error {
+	in := make([][]wanted, len(ps.manifests))
 	begin, window := 0, 0
 	for i, p := range ps.places {
 		if i == ps.windows[window] {
@@ -141,16 +144,16 @@ func (b *build) collect(ctx context.Context, spools []*spool, manifests []iceber
 		if len(entries) == 0 {
 			continue
 		}
-		m := manifests[i]
+		m := ps.manifests[i]
 		group.Go(func() error {
 			slices.SortFunc(entries, func(a, b wanted) int { return int(a.entry - b.entry) })
 			n := int32(0)
-			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{}) {
+			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{Memo: &b.memo}) {
 				if err != nil {
 					return err
 				}
 				if entries[0].entry == n {
-					if err := spools[entries[0].window].add(e, entries[0].at); err != nil {
+					if err := spools[entries[0].window].add(w.layout, e, entries[0].at); err != nil {
 						return err
 					}
 					if entries = entries[1:]; len(entries) == 0 {
@@ -167,31 +170,18 @@ func (b *build) collect(ctx context.Context, spools []*spool, manifests []iceber
 
 // drain writes a window's entries in their order.
 func (b *build) drain(ctx context.Context, w *roller, s *spool, ends []bool) error {
-	if err := s.w.Close(); err != nil {
-		return fmt.Errorf("end to collect entries: %w", err)
+	if len(s.entries) != len(ends) {
+		return fmt.Errorf("%d entries were collected, want %d: %w", len(s.entries), len(ends), ErrMismatch)
 	}
-	m, err := s.w.ToManifestFile("collected entries", int64(s.buf.Len()))
+	data, err := s.unpack()
 	if err != nil {
-		return fmt.Errorf("describe collected entries: %w", err)
+		return err
 	}
-	entries := make([]lake.Entry, len(ends))
-	read := 0
-	for e, err := range lake.Entries(ctx, &spooled{data: s.buf.Bytes()}, m, lake.EntryOptions{}) {
-		switch {
-		case err != nil:
-			return err
-		case read == len(s.order):
-			return fmt.Errorf("more entries than were collected: %w", ErrMismatch)
-		}
-		entries[s.order[read]] = e
-		read++
-	}
-	if read != len(ends) || len(s.order) != len(ends) {
-		return fmt.Errorf("%d entries were collected, %d read back: want %d: %w", len(s.order), read, len(ends), ErrMismatch)
-	}
-	for i, e := range entries {
-		if err := w.write(ctx, e.Raw, (*iceberg.ManifestWriter).Existing); err != nil {
-			return fmt.Errorf("copy entry %s: %w", e, err)
+	slices.SortFunc(s.entries, func(a, b spooled) int { return cmp.Compare(a.at, b.at) })
+	for i, e := range s.entries {
+		e.Bytes = data[e.begin : e.begin+e.length]
+		if err := w.write(ctx, func(w *manifest.Writer) error { return w.Put(e.Encoded) }); err != nil {
+			return fmt.Errorf("copy an entry: %w", err)
 		}
 		if ends[i] {
 			if err := w.roll(ctx); err != nil {

@@ -3,6 +3,7 @@ package produce
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"sync"
 
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
@@ -55,6 +57,7 @@ type Surveyor struct {
 
 	first *Question
 	known map[listed]*Survey
+	memo  manifest.Memo
 }
 
 // listed is a manifest with what its list says of it and its entries inherit.
@@ -99,7 +102,7 @@ func (s *Surveyor) Look(ctx context.Context, t *lake.Table, manifests []iceberg.
 		}
 		group.Go(func() error {
 			part := &Survey{Found: map[string][]lake.Entry{}, Live: map[string]bool{}, lowest: map[scope]int64{}}
-			if err := part.read(ctx, s.Store, m, *spec, *s.first); err != nil {
+			if err := part.read(s.entries(ctx, m), *spec, *s.first); err != nil {
 				return fmt.Errorf("survey the head: %w", err)
 			}
 			mu.Lock()
@@ -116,8 +119,13 @@ func (s *Surveyor) Look(ctx context.Context, t *lake.Table, manifests []iceberg.
 	return out, err
 }
 
-func (s *Survey) read(ctx context.Context, st store.Reader, m iceberg.ManifestFile, spec iceberg.PartitionSpec, q Question) error {
-	for e, err := range lake.Entries(ctx, st, m, lake.EntryOptions{WithoutStats: true}) {
+// entries streams the live entries of a manifest.
+func (s *Surveyor) entries(ctx context.Context, m iceberg.ManifestFile) iter.Seq2[lake.Entry, error] {
+	return lake.Entries(ctx, s.Store, m, lake.EntryOptions{WithoutStats: true, Memo: &s.memo})
+}
+
+func (s *Survey) read(entries iter.Seq2[lake.Entry, error], spec iceberg.PartitionSpec, q Question) error {
+	for e, err := range entries {
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 	"golang.org/x/sync/errgroup"
 
+	"firn/internal/lake/manifest"
 	"firn/internal/lake/peek"
 	"firn/internal/store"
 )
@@ -43,6 +44,7 @@ type Walk struct {
 	mu        sync.Mutex
 	manifests map[string]struct{}
 	counts    Counts
+	memo      manifest.Memo
 }
 
 // Counts says what was read so far.
@@ -150,7 +152,7 @@ func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestF
 		}
 		return manifests, nil
 	}
-	manifests, err := peek.ManifestList(ctx, w.Store, s.ManifestList)
+	manifests, err := peek.ManifestListWith(ctx, w.Store, s.ManifestList, &w.memo)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %d: %w", s.SnapshotID, err)
 	}
@@ -169,7 +171,7 @@ func (w *Walk) Entries(ctx context.Context, manifests []iceberg.ManifestFile, si
 	for _, m := range manifests {
 		group.Go(func() error {
 			atomic.AddInt64(&w.counts.Manifests, 1)
-			for f, err := range liveFiles(ctx, w.Store, m) {
+			for f, err := range liveFiles(ctx, w.Store, m, &w.memo) {
 				if err != nil {
 					return w.skip(ctx, m.FilePath(), err)
 				}

@@ -1,15 +1,14 @@
 package reach
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"iter"
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/lake/manifest"
 	"firn/internal/lake/peek"
 	"firn/internal/store"
 )
@@ -18,10 +17,10 @@ import (
 //
 // A manifest that lost its end at a block's border would read as a shorter one, and the files of the lost part as unreachable. So the length
 // and the number of live entries that the manifest list states are checked; the list itself is one block.
-func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile) iter.Seq2[File, error] {
+func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile, memo *manifest.Memo) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		stopped := false
-		err := eachLiveFile(ctx, st, m, func(f File) bool {
+		err := eachLiveFile(ctx, st, m, memo, func(f File) bool {
 			stopped = !yield(f, nil)
 			return !stopped
 		})
@@ -32,7 +31,7 @@ func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile) ite
 }
 
 // eachLiveFile calls visit for each live file until that answers false.
-func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, visit func(File) bool) error {
+func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, memo *manifest.Memo, visit func(File) bool) error {
 	data, err := st.Get(ctx, m.FilePath())
 	if err != nil {
 		return peek.Named(err)
@@ -41,10 +40,10 @@ func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, 
 		return fmt.Errorf("it has %d bytes where its list says %d: %w", len(data), m.Length(), peek.ErrTableFault)
 	}
 	if !peek.Keeps(st, int64(len(data))) {
-		return readLive(m, data, visit)
+		return readLive(m, data, memo, visit)
 	}
 	files, err := peek.Kept(st, m.FilePath(), "files", data, func() (all []File, err error) {
-		err = readLive(m, data, func(f File) bool {
+		err = readLive(m, data, memo, func(f File) bool {
 			all = append(all, f)
 			return true
 		})
@@ -58,50 +57,35 @@ func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, 
 	return err
 }
 
-func readLive(m iceberg.ManifestFile, data []byte, visit func(File) bool) error {
-	entries, err := iceberg.NewManifestReaderWithProjection(m, bytes.NewReader(data), iceberg.ManifestEntryProjection{})
-	if err != nil {
+func readLive(m iceberg.ManifestFile, data []byte, memo *manifest.Memo, visit func(File) bool) error {
+	live := int64(0)
+	var fault error
+	all, err := manifest.LiveFiles(data, m, memo, func(n manifest.Named) bool {
+		live++
+		var f File
+		f, fault = contentFile(n)
+		return fault == nil && visit(f)
+	})
+	if err := cmp.Or(fault, err); err != nil {
 		return err
 	}
-	defer func() { _ = entries.Close() }()
-	live := int64(0)
-	for {
-		e, err := entries.ReadEntry()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if e.Status() == iceberg.EntryStatusDELETED {
-			continue
-		}
-		live++
-		f, err := contentFile(e.DataFile())
-		if err != nil {
-			return err
-		}
-		if !visit(f) {
-			return nil
-		}
-	}
-	if stated := int64(m.AddedDataFiles()) + int64(m.ExistingDataFiles()); live < stated {
+	if stated := int64(m.AddedDataFiles()) + int64(m.ExistingDataFiles()); all && live < stated {
 		return fmt.Errorf("it has %d live entries where its list says %d", live, stated)
 	}
 	return nil
 }
 
 // contentFile is the set member of a manifest entry.
-func contentFile(d iceberg.DataFile) (File, error) {
+func contentFile(n manifest.Named) (File, error) {
 	kind := Data
-	switch d.ContentType() {
+	switch n.Content {
 	case iceberg.EntryContentData:
 	case iceberg.EntryContentPosDeletes:
 		kind = PositionDeletes
 	case iceberg.EntryContentEqDeletes:
 		kind = EqualityDeletes
 	default:
-		return File{}, fmt.Errorf("the file %q has the unknown content %d", d.FilePath(), d.ContentType())
+		return File{}, fmt.Errorf("the file %q has the unknown content %d", n.Path, n.Content)
 	}
-	return NewFile(d.FilePath(), kind, d.FileSizeBytes(), 0)
+	return NewFile(n.Path, kind, n.SizeBytes, 0)
 }

@@ -215,3 +215,48 @@ func (s *Sim) readd() {
 	s.table.Commit(icebergtest.AddFile(e.File, nil), icebergtest.Operation(table.OpAppend))
 	s.expect(back)
 }
+
+// detoured is the order of steps that goAway makes.
+const detoured = "request that landed after its process died and main went back and forth"
+
+// detour is a request of a dead process that a service carries out late: meanwhile main was rolled back, a run closed the dead one, and main was set forward.
+type detour struct {
+	late *call
+	// closer is the run that closes the dead one.
+	closer *run
+}
+
+// goAway kills the process of a request that is under way, and takes main back to the head's parent: the head that the request asserts is gone, for a
+// while. What looks like a proof that the request cannot land is none.
+func (s *Sim) goAway(c *call) bool {
+	head := s.state().Metadata.CurrentSnapshot()
+	if s.detour != nil || head == nil || head.ParentSnapshotID == nil || s.state().Metadata.SnapshotByID(*head.ParentSnapshotID) == nil {
+		return false
+	}
+	c.sent, c.notBefore = true, maxSteps
+	s.note("%s dies, its request is on its way", c.p.run.name)
+	s.killRun(c.p.run)
+	s.undone = head.SnapshotID
+	s.table.Branch(table.MainBranch, *head.ParentSnapshotID)
+	s.detour = &detour{late: c, closer: s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
+		Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "1000"},
+	}}}, c.p.run.state)}
+	return true
+}
+
+// comeBack sets main forward when the dead run was closed, and lets the request arrive.
+func (s *Sim) comeBack() {
+	d := s.detour
+	if d == nil {
+		return
+	}
+	s.mu.Lock()
+	over := d.closer.ended || d.closer.dead
+	s.mu.Unlock()
+	if !over {
+		return
+	}
+	s.hit(detoured)
+	s.detour, d.late.notBefore = nil, 0
+	s.forward()
+}

@@ -133,6 +133,9 @@ func (s *Sim) serve(c *call) {
 	switch kind {
 	case slow, zombie, swapZombie:
 		c.held, c.notBefore = true, s.step+20+s.rng.IntN(600)
+		if kind == swapZombie && s.prof.rest && c.p.run.laptop && s.rng.IntN(2) == 0 && s.goAway(c) {
+			return
+		}
 		if kind != slow && s.rng.IntN(2) == 0 {
 			c.p.giveUp()
 		}
@@ -169,7 +172,7 @@ func Kinds() []string {
 	return append(sortedKeys(faultRates()),
 		"branch fast-forward", "cherry-pick", "clock a day ahead", "column dropped", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs",
 		"dropped column came back", "event delivered again", "event doubled",
-		"event lost", "event reordered", "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "files of an expiry deleted by a later run",
+		"event lost", "event reordered", detoured, "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "files of an expiry deleted by a later run",
 		"files of an expiry wait", "format upgrade", "kill -9 of a run",
 		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "rollback undone", "run refused: table is busy",
 		"snapshot expired", "tag set during an expiry", "zombie commit landed", "zombie lost the race",

@@ -79,7 +79,7 @@ func (s *Sim) checkEnd() {
 			s.failf("the upload of %s is left after the last sweep (error %v)", short(u.Location), err)
 		}
 	}
-	s.checkWaiting()
+	s.checkMarks()
 	if s.seed%4 > 0 {
 		return // most files were read when they were made; a quarter of the seeds reads all of them again
 	}
@@ -153,20 +153,48 @@ func (s *Sim) checkSettled() {
 	}
 }
 
-// checkWaiting wants no files of an expiry to wait any more: later runs deleted them.
-func (s *Sim) checkWaiting() {
-	ctx := context.Background()
-	work := handoff.Open(s.world.Store, workLocation, s.all[0].id)
-	folder := handoff.Unsettled(workLocation, s.state().Metadata.TableUUID().String())
+// checkMarks looks at the marks that the last run left: no files of an expiry wait any more, and no run is marked whose attempts are all over.
+func (s *Sim) checkMarks() {
+	ctx, meta := context.Background(), s.state().Metadata
+	folder := handoff.Unsettled(workLocation, meta.TableUUID().String())
 	for info, err := range s.world.Store.List(ctx, folder+"/", store.ListOptions{}) {
 		var mark handoff.UnsettledRun
 		if err == nil {
-			err = work.Read(ctx, info.Location, &mark)
+			err = handoff.Open(s.world.Store, workLocation, s.all[0].id).Read(ctx, info.Location, &mark)
 		}
-		if err != nil || mark.NotBeforeMS > 0 {
+		switch {
+		case err != nil || mark.NotBeforeMS > 0:
 			s.failf("the mark %s is left after the last sweep (error %v)", short(info.Location), err)
+		case !s.open(mark.Run.RunID):
+			s.failf("run %s is still marked as unsettled, and none of its attempts can land any more", mark.Run.RunID)
 		}
 	}
+}
+
+// open reports whether an attempt of a run may still land, as the table's own numbers tell.
+func (s *Sim) open(id maintenance.RunID) bool {
+	ctx, t := context.Background(), s.state()
+	work := handoff.Open(s.world.Store, workLocation, id)
+	for info, err := range s.world.Store.List(ctx, work.Location()+"/", store.ListOptions{}) {
+		if err != nil || !strings.Contains(info.Location, "/fate-") || strings.HasSuffix(info.Location, ".end.json") {
+			continue
+		}
+		var f handoff.Fate
+		if work.Read(ctx, info.Location, &f) != nil || f.Abandoned || s.exists(strings.TrimSuffix(info.Location, ".json")+".end.json") {
+			continue
+		}
+		moved := f.AssertedPointer != t.Pointer.Version
+		if s.prof.rest {
+			moved = t.Metadata.LastSequenceNumber() >= f.SequenceNumber
+			if f.SnapshotID == 0 {
+				moved = t.Metadata.CurrentSnapshot() == nil || t.Metadata.CurrentSnapshot().SnapshotID != f.AssertedSnapshotID
+			}
+		}
+		if !moved {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Sim) exists(location string) bool {

@@ -39,6 +39,8 @@ type call struct {
 	// notBefore holds the call back until that step; held says that it was.
 	notBefore int
 	held      bool
+	// sent says that the call is on its way and outlives its process.
+	sent bool
 }
 
 // process is one execution of a function, or a part of a host: what dies as a whole.
@@ -72,6 +74,7 @@ type sched struct {
 	// envLeft is how many actions of the world are still to come; calm ends all faults.
 	envLeft int
 	calm    bool
+	detour  *detour
 	last    *process
 	procs   []*process
 
@@ -139,9 +142,10 @@ func (s *Sim) turn() bool {
 	synctest.Wait()
 	s.step++
 	s.tellEnds()
+	s.comeBack()
 	ready, held := s.waiting()
 	switch {
-	case s.envLeft > 0 && (len(ready) == 0 && s.rng.Float64() < 0.5 || s.rng.Float64() < s.prof.envRate):
+	case s.envLeft > 0 && s.detour == nil && (len(ready) == 0 && s.rng.Float64() < 0.5 || s.rng.Float64() < s.prof.envRate):
 		s.envLeft--
 		s.act()
 	case len(ready) > 0:
@@ -222,10 +226,11 @@ func (s *Sim) kill(p *process) {
 	p.dead = true
 	var mine []*call
 	s.pending = slices.DeleteFunc(s.pending, func(c *call) bool {
-		if c.p == p {
+		dies := c.p == p && (!c.sent || s.over)
+		if dies {
 			mine = append(mine, c)
 		}
-		return c.p == p
+		return dies
 	})
 	s.mu.Unlock()
 	p.cancel()

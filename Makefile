@@ -18,10 +18,11 @@ PYTHON      ?= python3
 VENV        := .venv
 HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
+MUTANTS     ?= .
 CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e synth diff deploy destroy
+.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +88,9 @@ diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c wareho
 
 e2e: ## run the synthesised deployment on this machine: real functions, queues, rules, state machine, policies held on every call (no account, no Node)
 	$(GO) test -count=1 -timeout 8m -tags e2e ./internal/local/cloud/...
+
+e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some)
+	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -survivors $(CURDIR)/bin/e2e/survivors.txt
 
 golden: ## write the golden files and case files anew and show the difference
 	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update

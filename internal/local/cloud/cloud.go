@@ -138,6 +138,9 @@ func (c *Cloud) await(ctx context.Context) (bool, error) {
 	return waited, nil
 }
 
+// Stack is what is deployed.
+func (c *Cloud) Stack() *template.Stack { return c.current() }
+
 func (c *Cloud) current() *template.Stack {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -102,6 +102,13 @@ func (g *guard) resourcePolicies(arn string) []*iam.Document {
 			}
 		}
 	}
+	for _, t := range g.stack.Topics {
+		for _, p := range g.stack.TopicPolicies {
+			if t.ARN == arn && slices.Contains(p.Topics, t.ARN) {
+				documents = append(documents, p.PolicyDocument)
+			}
+		}
+	}
 	for _, b := range g.stack.Buckets {
 		for _, p := range g.stack.BucketPolicies {
 			if (b.ARN == arn || strings.HasPrefix(arn, b.ARN+"/")) && p.Bucket == b.Name {
@@ -110,6 +117,20 @@ func (g *guard) resourcePolicies(arn string) []*iam.Document {
 		}
 	}
 	return documents
+}
+
+// Ask asks the policies of a role, "" for nobody's, and of the resource about a request that nobody makes.
+func (c *Cloud) Ask(roleName string, r iam.Request) iam.Decision {
+	c.guard.mu.Lock()
+	documents, _, _ := c.guard.stack.Documents(c.roleARN(roleName))
+	c.guard.mu.Unlock()
+	d := iam.Evaluate(r, documents, c.guard.resourcePolicies(r.Resource))
+	c.guard.mu.Lock()
+	defer c.guard.mu.Unlock()
+	if d.Denied != nil {
+		c.guard.denied[d.Denied.Origin]++
+	}
+	return d
 }
 
 // Unneeded lists statements without which every call so far would have been decided as it was: what a test that watches them cannot notice the loss of.
@@ -137,6 +158,9 @@ func (c *Cloud) Unneeded() []string {
 		note(p.PolicyDocument)
 	}
 	for _, p := range s.BucketPolicies {
+		note(p.PolicyDocument)
+	}
+	for _, p := range s.TopicPolicies {
 		note(p.PolicyDocument)
 	}
 	slices.Sort(unneeded)

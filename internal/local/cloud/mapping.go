@@ -34,6 +34,12 @@ func (c *Cloud) ForgetLooks() {
 	c.looks = Looks{}
 }
 
+// Poll hands the visible messages to the functions of the mappings, once, and waits for no execution: for what a test wants in the middle of a run.
+func (c *Cloud) Poll(ctx context.Context) error {
+	_, err := c.poll(ctx)
+	return err
+}
+
 // poll hands visible messages to the functions of the mappings, and reports whether there were any.
 func (c *Cloud) poll(ctx context.Context) (bool, error) {
 	stack, any := c.current(), false

@@ -74,11 +74,38 @@ func document(t testing.TB) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return decode(t, string(data))
+}
+
+func decode(t testing.TB, text string) map[string]any {
+	t.Helper()
 	var doc map[string]any
-	if err := json.Unmarshal(data, &doc); err != nil {
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
 		t.Fatal(err)
 	}
 	return doc
+}
+
+// clone copies a template that is to be changed.
+func clone(t testing.TB, doc map[string]any) map[string]any {
+	t.Helper()
+	data, err := json.Marshal(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decode(t, string(data))
+}
+
+// ofType are the resources of a type by logical ID.
+func ofType(doc map[string]any, kind string) map[string]map[string]any {
+	found := map[string]map[string]any{}
+	for id, r := range doc["Resources"].(map[string]any) {
+		if r := r.(map[string]any); r["Type"] == kind {
+			properties, _ := r["Properties"].(map[string]any)
+			found[id] = properties
+		}
+	}
+	return found
 }
 
 func read(doc map[string]any, at template.Place) (*template.Stack, error) {
@@ -115,6 +142,7 @@ type deployment struct {
 
 	t      testing.TB
 	world  *icebergtest.World
+	s3     *storetest.S3Server
 	glue   *catalogtest.GlueServer
 	writer *catalogs.Glue
 	state  state.Store
@@ -149,6 +177,7 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 	}
 	d := &deployment{t: t, faults: &faults{}, logs: &logs{}, glue: catalogtest.NewGlueServer(t)}
 	s3 := storetest.NewS3Server(t, buckets...)
+	d.s3 = s3
 	config, err := os.ReadFile(filepath.Join(root, "infra", "testdata", "e2e", "firn.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -260,7 +289,7 @@ func (d *deployment) table(name string, opts ...icebergtest.TableOption) *lakeTa
 func (t *lakeTable) commit(changes ...icebergtest.Change) icebergtest.Commit {
 	t.d.t.Helper()
 	base := t.follow()
-	c := t.Table.Commit(changes...)
+	c := t.Commit(changes...)
 	if err := t.d.writer.Swap(context.Background(), t.ID, base, t.Pointer().MetadataLocation); err != nil {
 		t.d.t.Fatal(err)
 	}

@@ -10,8 +10,10 @@ import (
 )
 
 // TestCommitEvent: a commit in Glue, its event on the bus, a look, a run, and in the end fewer files with the same rows, and the outcome on the bus.
-func TestCommitEvent(t *testing.T) {
-	d := deploy(t, document(t))
+func TestCommitEvent(t *testing.T) { commitEvent(t, document(t)) }
+
+func commitEvent(t testing.TB, doc map[string]any) {
+	d := deploy(t, doc)
 	tbl := d.table("orders")
 	tbl.fill(12, 2)
 	want := tbl.content()
@@ -35,5 +37,4 @@ func TestCommitEvent(t *testing.T) {
 		}
 	}
 	d.clean()
-	t.Log("not needed:", d.Unneeded())
 }

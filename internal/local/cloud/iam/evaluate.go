@@ -35,7 +35,9 @@ func Evaluate(r Request, identity, resource []*Document) Decision {
 					continue
 				}
 				if s.Effect == "Deny" {
-					d.Denied = s
+					if d.Denied == nil {
+						d.Denied = s
+					}
 				} else {
 					d.By = append(d.By, s)
 				}

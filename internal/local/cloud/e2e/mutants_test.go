@@ -1,0 +1,340 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var (
+	mutate   = flag.String("mutants", "", "drop parts of the template whose names match, one by one, and let the scenarios notice each (all is .)")
+	survived = flag.String("survivors", "", "file that gets the survivors")
+)
+
+// mutant is a template with one part dropped.
+type mutant struct {
+	name string
+	doc  map[string]any
+}
+
+// mutants drops every statement, variable, filter, name of a retry, and setting of mappings, queues, targets and subscriptions, one at a time.
+func mutants(t testing.TB) []mutant {
+	var out []mutant
+	original := document(t)
+	add := func(name string, change func(doc map[string]any)) {
+		doc := clone(t, original)
+		change(doc)
+		out = append(out, mutant{name, doc})
+	}
+	properties := func(doc map[string]any, id string) map[string]any {
+		p, _ := doc["Resources"].(map[string]any)[id].(map[string]any)["Properties"].(map[string]any)
+		return p
+	}
+	drop := func(id string, path ...any) {
+		name := id
+		for _, step := range path {
+			name += fmt.Sprint("/", step)
+		}
+		add(name, func(doc map[string]any) { remove(properties(doc, id), path) })
+	}
+	resources := original["Resources"].(map[string]any)
+	for _, id := range slices.Sorted(maps.Keys(resources)) {
+		p := properties(original, id)
+		switch resources[id].(map[string]any)["Type"] {
+		case "AWS::IAM::Role":
+			for i, policy := range p["Policies"].([]any) {
+				for j := range policy.(map[string]any)["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+					drop(id, "Policies", i, "PolicyDocument", "Statement", j)
+				}
+			}
+		case "AWS::IAM::Policy", "AWS::SQS::QueuePolicy", "AWS::S3::BucketPolicy", "AWS::SNS::TopicPolicy":
+			for j := range p["PolicyDocument"].(map[string]any)["Statement"].([]any) {
+				drop(id, "PolicyDocument", "Statement", j)
+			}
+		case "AWS::Lambda::Function":
+			for _, name := range slices.Sorted(maps.Keys(p["Environment"].(map[string]any)["Variables"].(map[string]any))) {
+				drop(id, "Environment", "Variables", name)
+			}
+		case "AWS::Events::Rule":
+			for _, path := range leaves(p["EventPattern"], []any{"EventPattern"}) {
+				drop(id, path...)
+			}
+			drop(id, "Targets", 0)
+			drop(id, "Targets", 0, "DeadLetterConfig")
+		case "AWS::Lambda::EventSourceMapping", "AWS::SNS::Subscription":
+			for _, name := range slices.Sorted(maps.Keys(p)) {
+				drop(id, name)
+			}
+		case "AWS::SQS::Queue":
+			for _, name := range []string{"RedrivePolicy", "VisibilityTimeout"} {
+				if p["RedrivePolicy"] != nil {
+					drop(id, name)
+				}
+			}
+		case "AWS::Scheduler::Schedule":
+			drop(id, "Target", "DeadLetterConfig")
+			drop(id, "Target", "RetryPolicy")
+		case "AWS::StepFunctions::StateMachine":
+			out = append(out, retries(t, original, id)...)
+		}
+	}
+	return out
+}
+
+// leaves are the paths of all fields of an event pattern, and of single values where a field has several.
+func leaves(v any, path []any) [][]any {
+	var out [][]any
+	switch v := v.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			at := append(slices.Clone(path), name)
+			if inner, is := v[name].(map[string]any); is && inner["Fn::GetAtt"] == nil {
+				out = append(out, leaves(inner, at)...)
+				continue
+			}
+			out = append(out, at)
+			if list, is := v[name].([]any); is && len(list) > 1 {
+				for i := range list {
+					out = append(out, append(slices.Clone(at), i))
+				}
+			}
+		}
+	}
+	return out
+}
+
+// remove drops what a path leads to, and objects that become empty on the way.
+func remove(v any, path []any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		name := path[0].(string)
+		if len(path) == 1 {
+			delete(v, name)
+			return v
+		}
+		if inner := remove(v[name], path[1:]); empty(inner) {
+			delete(v, name)
+		} else {
+			v[name] = inner
+		}
+		return v
+	case []any:
+		i := path[0].(int)
+		if len(path) == 1 {
+			return slices.Delete(v, i, i+1)
+		}
+		v[i] = remove(v[i], path[1:])
+		return v
+	}
+	return v
+}
+
+func empty(v any) bool {
+	m, is := v.(map[string]any)
+	return is && len(m) == 0
+}
+
+// retries drops each name of an error from each retrier of the definition.
+func retries(t testing.TB, original map[string]any, id string) []mutant {
+	text := ofType(original, "AWS::StepFunctions::StateMachine")[id]["DefinitionString"].(string)
+	var out []mutant
+	var walk func(v any, path []any)
+	var paths [][]any
+	walk = func(v any, path []any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, inner := range v {
+				if name == "Retry" {
+					for i, retrier := range inner.([]any) {
+						for j := range retrier.(map[string]any)["ErrorEquals"].([]any) {
+							paths = append(paths, append(slices.Clone(path), "Retry", i, "ErrorEquals", j))
+						}
+					}
+					continue
+				}
+				walk(inner, append(slices.Clone(path), name))
+			}
+		}
+	}
+	walk(decode(t, text), nil)
+	slices.SortFunc(paths, func(a, b []any) int { return strings.Compare(fmt.Sprint(a...), fmt.Sprint(b...)) })
+	for _, path := range paths {
+		definition := decode(t, text)
+		remove(definition, path)
+		data, err := json.Marshal(definition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := clone(t, original)
+		ofType(doc, "AWS::StepFunctions::StateMachine")[id]["DefinitionString"] = string(data)
+		out = append(out, mutant{strings.Join(strings.Fields(fmt.Sprintln(append([]any{id}, path...)...)), "/"), doc})
+	}
+	return out
+}
+
+// scenario is one of the tests above, on a template of the caller's.
+type scenario struct {
+	name string
+	play func(testing.TB, map[string]any)
+}
+
+// scenarios are in the order of what they cost.
+func scenarios() []scenario {
+	return []scenario{
+		{"rules", rules},
+		{"no plain text", noPlainText},
+		{"undeliverable", undeliverable},
+		{"clock fails", clockFails},
+		{"powers", powers},
+		{"commit event", commitEvent},
+		{"every retry", everyRetry},
+		{"failed messages", failedMessages},
+		{"duplicates", duplicatesAndDisorder},
+		{"pending", pending},
+		{"stop", stopInMidRun},
+		{"every source", everySource},
+		{"vanished", vanished},
+		{"partial progress", partialProgress},
+	}
+}
+
+// inOrder puts first what most likely notices a mutant.
+func inOrder(mutant string) []scenario {
+	all, first := scenarios(), ""
+	switch {
+	case strings.Contains(mutant, "/Retry/"):
+		first = "every retry"
+	case strings.Contains(mutant, "Role") || strings.Contains(mutant, "Variables") || strings.Contains(mutant, "Children"):
+		first = "commit event"
+	}
+	slices.SortStableFunc(all, func(a, b scenario) int {
+		switch {
+		case a.name == first:
+			return -1
+		case b.name == first:
+			return 1
+		}
+		return 0
+	})
+	return all
+}
+
+// judge is a test that notes its failure and spoils nobody else's.
+type judge struct {
+	testing.TB
+
+	mu       sync.Mutex
+	failures []string
+	cleanups []func()
+}
+
+func (j *judge) note(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.failures = append(j.failures, text)
+}
+
+func (j *judge) Error(args ...any)            { j.note(fmt.Sprintln(args...)) }
+func (j *judge) Errorf(f string, args ...any) { j.note(fmt.Sprintf(f, args...)) }
+func (j *judge) Fatal(args ...any)            { j.note(fmt.Sprintln(args...)); runtime.Goexit() }
+func (j *judge) Fatalf(f string, args ...any) { j.note(fmt.Sprintf(f, args...)); runtime.Goexit() }
+func (j *judge) FailNow()                     { j.note("failed"); runtime.Goexit() }
+func (j *judge) Fail()                        { j.note("failed") }
+func (j *judge) Log(...any)                   {}
+func (j *judge) Logf(string, ...any)          {}
+func (j *judge) Failed() bool                 { return false }
+
+func (j *judge) Cleanup(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.cleanups = append(j.cleanups, f)
+}
+
+// play plays a scenario and returns the first failure, "" for none.
+func play(t testing.TB, s scenario, doc map[string]any) string {
+	j := &judge{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			for _, f := range slices.Backward(j.cleanups) {
+				f()
+			}
+		}()
+		defer func() {
+			if fault := recover(); fault != nil {
+				j.note(fmt.Sprint("panic: ", fault))
+			}
+		}()
+		s.play(j, doc)
+	}()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Minute):
+		return "it does not end"
+	}
+	if len(j.failures) == 0 {
+		return ""
+	}
+	return j.failures[0]
+}
+
+// TestMutants drops parts of the template one by one; at least 95 of 100 are noticed by some scenario. The others are listed.
+func TestMutants(t *testing.T) {
+	if *mutate == "" {
+		t.Skip("-mutants names none: make e2e-mutants")
+	}
+	chosen := regexp.MustCompile(*mutate)
+	var all, alive []string
+	var mu sync.Mutex
+	slots := make(chan struct{}, 2)
+	var running sync.WaitGroup
+	for _, m := range mutants(t) {
+		if !chosen.MatchString(m.name) {
+			continue
+		}
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			by, why := "", ""
+			for _, s := range inOrder(m.name) {
+				if why = play(t, s, m.doc); why != "" {
+					by = s.name
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, m.name)
+			if by == "" {
+				alive = append(alive, m.name)
+				t.Logf("ALIVE  %s", m.name)
+				return
+			}
+			first, _, _ := strings.Cut(why, "\n")
+			t.Logf("caught %s by %s: %.160s", m.name, by, first)
+		})
+	}
+	running.Wait()
+	slices.Sort(alive)
+	if *survived != "" {
+		if err := os.WriteFile(*survived, []byte(strings.Join(alive, "\n")+"\n"), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Logf("%d of %d caught; alive:\n%s", len(all)-len(alive), len(all), strings.Join(alive, "\n"))
+	if len(all) == 0 || len(alive)*20 > len(all) {
+		t.Errorf("%d of %d mutants live, at most 5 %% may", len(alive), len(all))
+	}
+}

@@ -288,7 +288,11 @@ func (s *Sim) countEnd(r *run) {
 		return
 	}
 	for _, j := range r.report.Jobs {
-		s.note("  %s %s %s %v %v", j.Job, j.Outcome, j.Reason, j.Columns, j.Refusals)
+		reason := j.Reason
+		if j.Waiting != nil {
+			reason = fmt.Sprintf("%d files wait", j.Waiting.Files) // their bytes are not the same each time: maps are written in any order
+		}
+		s.note("  %s %s %s %v %v", j.Job, j.Outcome, reason, j.Columns, j.Refusals)
 		if s.calm {
 			continue
 		}

@@ -47,6 +47,8 @@ type JobFacts struct {
 	LastRunMS int64
 	// LastOutcome is how it ended.
 	LastOutcome maintenance.Outcome
+	// WaitingUntilMS is from when on files that an expiry let go of may be deleted, 0 when none wait.
+	WaitingUntilMS int64
 	// Left is the least that was found of the job's main counter since then (rewrite_data_files: small files of the worst partition;
 	// rewrite_position_delete_files: position delete files; rewrite_manifests: small manifests); nil when it is not known.
 	Left *int64
@@ -229,6 +231,7 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 		}
 		sooner(since, t.ExpireInterval)
 	}
+	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
 	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
 	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
 		sooner(base(maintenance.RewriteDataFiles), t.Age)
@@ -263,6 +266,9 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	var d JobDue
 	switch job {
 	case maintenance.ExpireSnapshots:
+		if until := in.Jobs[job].WaitingUntilMS; until > 0 && in.NowMS >= until {
+			return JobDue{Due: true, Reason: "files of an expiry wait for their deletion", Debt: 1}
+		}
 		if in.Snapshots <= 1 {
 			d.Reason = fmt.Sprintf("%d snapshots, nothing can expire", in.Snapshots)
 			return d

@@ -198,7 +198,7 @@ func (f *Function) input(head *state.Head) decide.DueInput {
 			s.Left = &counter
 			jobs[job] = s
 		}
-		in.Jobs[job] = decide.JobFacts{LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, Left: s.Left}
+		in.Jobs[job] = decide.JobFacts{LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, WaitingUntilMS: s.WaitingUntilMS, Left: s.Left}
 	}
 	head.Jobs = jobs
 	return in

@@ -169,8 +169,9 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
 		for _, job := range out.Jobs {
-			head.Jobs[job.Job] = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome}
+			head.Jobs[job.Job] = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome, WaitingUntilMS: head.Jobs[job.Job].WaitingUntilMS}
 		}
+		waiting(head.Jobs, out.Jobs, now)
 		if in.Request.Automatic {
 			head.Spending = spent(head.Spending, in.Run.RunID, CostMicros(out), now)
 		}
@@ -180,6 +181,23 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			return err
 		}
 	}
+}
+
+// waiting notes until when files of an expiry wait. Each run's end deletes those whose time has come.
+func waiting(jobs map[maintenance.Job]state.JobState, outcomes []maintenance.JobOutcome, now time.Time) {
+	expiry, known := jobs[maintenance.ExpireSnapshots]
+	if !known {
+		return
+	}
+	if now.UnixMilli() >= expiry.WaitingUntilMS {
+		expiry.WaitingUntilMS = 0
+	}
+	for _, o := range outcomes {
+		if o.Waiting != nil {
+			expiry.WaitingUntilMS = max(expiry.WaitingUntilMS, o.Waiting.NotBeforeMS)
+		}
+	}
+	jobs[maintenance.ExpireSnapshots] = expiry
 }
 
 // release frees the lease and the run's place among those that run at once, and puts the table back on the queue when events met it, and tables that wait for

@@ -18,11 +18,13 @@ PYTHON      ?= python3
 VENV        := .venv
 HISTORIES   := $(CURDIR)/.venv-spark/bin/python
 STEPS       ?= 50
+TABLES      ?= 50
+HOURS       ?= 24
 MUTANTS     ?= .
 CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
+.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +47,9 @@ race: ## run the tests under the race detector (needs a C compiler)
 
 sim: ## play the seeded simulation: SEEDS=1-1000, or one seed to repeat it; SIM_BUDGET=60s stops there and names the next seed
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestSeeds$$' ./internal/simulation -args -seeds $(SEEDS) -budget $(SIM_BUDGET)
+
+fleet: ## let TABLES=50 tables live for HOURS=24 hours on a virtual clock, beside an oracle that knows the future (nightly: takes minutes)
+	@$(GO) test -count=1 -timeout 0 -v -run 'TestFleet$$' ./internal/simulation/fleet -args -tables $(TABLES) -hours $(HOURS)
 
 mutants: ## break the rules that keep data, one by one, and let the simulation notice each: SEEDS=1-3000 (nightly: takes minutes)
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestMutants$$' ./internal/simulation -args -mutants all -seeds $(SEEDS)

@@ -52,6 +52,8 @@ type JobFacts struct {
 	// Left is the least that was found of the job's main counter since then (rewrite_data_files: small files of the worst partition;
 	// rewrite_position_delete_files: position delete files; rewrite_manifests: small manifests); nil when it is not known.
 	Left *int64
+	// LeftEquality is the least that was found of the table's equality delete files since then; nil when it is not known.
+	LeftEquality *int64
 }
 
 // DueInput is everything that Due looks at. Times are milliseconds since the epoch.
@@ -95,6 +97,9 @@ type JobDue struct {
 	Partition string
 	// Debt is how much there is to do, in thresholds: 1 is exactly due. It orders tables that wait for a run.
 	Debt float64
+	// MinInputFiles is how many small files a partition must hold to be rewritten by the run: what would make it due by itself now. Partitions that are
+	// rewritten whenever another one is due are rewritten again and again. 0 leaves it to the policy.
+	MinInputFiles int64
 }
 
 // Due decides which jobs of the chain are due, each by itself. A job whose last run changed or found nothing is not due again by its counters
@@ -248,6 +253,18 @@ func (in *DueInput) worst() int64 {
 	return most
 }
 
+// Seen is a job's facts with the least that was found of its counters, this look included.
+func (in *DueInput) Seen(job maintenance.Job, f JobFacts) JobFacts {
+	lower := func(least *int64, now int64) *int64 {
+		if least != nil && *least <= now {
+			return least
+		}
+		return &now
+	}
+	f.Left, f.LeftEquality = lower(f.Left, in.Counter(job)), lower(f.LeftEquality, in.EqualityDeleteFiles())
+	return f
+}
+
 // Counter is a job's main counter, of which JobFacts.Left is the least; 0 for jobs that go by the clock.
 func (in *DueInput) Counter(job maintenance.Job) int64 {
 	switch job {
@@ -363,7 +380,7 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 	d := JobDue{Debt: share(in.worst(), t.SmallFiles)}
 	for _, p := range in.Partitions {
 		if due, why := in.partitionDue(p, t, hysteresis); due {
-			d.Due, d.Partition, d.Debt = true, p.Name, max(d.Debt, 1)
+			d.Due, d.Partition, d.Debt, d.MinInputFiles = true, p.Name, max(d.Debt, 1), in.minInputFiles(p, t)
 			d.Reason = fmt.Sprintf("partition %q: %s", p.Name, why)
 			return d
 		}
@@ -385,7 +402,7 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 			return true, fmt.Sprintf("%s, after %s", why, age.Round(time.Second))
 		}
 	}
-	if due, why := reached(p.PositionDeleteFiles+p.EqualityDeleteFiles, t.DeleteFiles, "delete files"); due && p.DataFiles > 0 && !in.lookedInVain(t) {
+	if due, why := reached(p.PositionDeleteFiles+p.EqualityDeleteFiles, t.DeleteFiles, "delete files"); due && p.DataFiles > 0 && !in.lookedInVain(t, hysteresis) {
 		return true, why
 	}
 	if t.DeletedRatio > 0 && p.Rows > 0 {
@@ -396,11 +413,37 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 	return false, ""
 }
 
+// minInputFiles is the number of small files by which a partition is due now.
+func (in *DueInput) minInputFiles(p PartitionFacts, t policy.Triggers) int64 {
+	if in.sinceRewrite(p) >= t.Age && t.SmallFilesAged > 0 && (t.SmallFiles == 0 || t.SmallFilesAged < t.SmallFiles) {
+		return t.SmallFilesAged
+	}
+	return t.SmallFiles
+}
+
 // lookedInVain says that a run found nothing to rewrite lately. The ledger knows the delete files of a partition, while the rule is about those of
-// one file: many files with one delete each look due and are not, and that is worth one look in trigger.age only.
-func (in *DueInput) lookedInVain(t policy.Triggers) bool {
+// one file: many files with one delete each look due and are not, and that is worth one look in trigger.age only. An equality delete applies to all older
+// files of its partition, so one more of them may be what a file lacked: a writer that commits rows and equality deletes together always has one in the
+// partition that applies to nothing.
+func (in *DueInput) lookedInVain(t policy.Triggers, hysteresis float64) bool {
 	last := in.Jobs[maintenance.RewriteDataFiles]
-	return last.LastOutcome == maintenance.NothingToDo && time.Duration(in.NowMS-last.LastRunMS)*time.Millisecond < t.Age
+	if last.LastOutcome != maintenance.NothingToDo || time.Duration(in.NowMS-last.LastRunMS)*time.Millisecond >= t.Age {
+		return false
+	}
+	more := max(1, int64(math.Ceil(hysteresis*float64(t.DeleteFiles))))
+	return last.LeftEquality == nil || in.EqualityDeleteFiles() < *last.LeftEquality+more
+}
+
+// EqualityDeleteFiles counts those of the table.
+func (in *DueInput) EqualityDeleteFiles() int64 {
+	if in.Total.EqualityDeleteFiles > 0 {
+		return in.Total.EqualityDeleteFiles
+	}
+	var files int64
+	for _, p := range in.Partitions {
+		files += p.EqualityDeleteFiles
+	}
+	return files
 }
 
 // sinceRewrite is the time since the last rewrite, or since the table was first seen, or since the partition was last written.

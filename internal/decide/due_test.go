@@ -292,6 +292,45 @@ func TestLooksInVainOnce(t *testing.T) {
 	}
 }
 
+// TestOneMoreEqualityDeleteIsWorthALook: a look in vain holds for position deletes, and for equality deletes until there is one more of them. (Writers of
+// upserts commit rows and deletes together: the first delete applies to nothing, so the threshold was reached one delete early.)
+func TestOneMoreEqualityDeleteIsWorthALook(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		left, positions, equalities int64
+		want                        bool
+	}{{5, 0, 5, false}, {5, 0, 6, true}, {5, 40, 5, false}, {0, 5, 0, false}, {0, 40, 0, false}} {
+		in := busy(part(func(p *decide.PartitionFacts) {
+			p.PositionDeleteFiles, p.EqualityDeleteFiles = c.positions, c.equalities
+		}))
+		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - hourMS, LastOutcome: maintenance.NothingToDo, LeftEquality: &c.left}
+		if d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles); d.Due != c.want {
+			t.Errorf("%d equality deletes left, now %d, and %d position deletes: due %v: %s", c.left, c.equalities, c.positions, d.Due, d.Reason)
+		}
+	}
+}
+
+// TestRunsTakeWhatIsDueByItself: a run that small files made due leaves partitions alone that would not be due by themselves; by the age of small files it
+// takes those that are due by it.
+func TestRunsTakeWhatIsDueByItself(t *testing.T) {
+	t.Parallel()
+	for ago, want := range map[int64]string{hourMS: "100", 24 * hourMS: "5"} {
+		in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 120 }))
+		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - ago, LastOutcome: maintenance.Committed}
+		for option, explicit := range map[string]string{"": want, "9": "9"} {
+			values := map[string]string{}
+			if option != "" {
+				values["rewrite_data_files.min-input-files"] = option
+			}
+			p := policyOf(t, values)
+			d := dueOf(decide.Due(in, p), maintenance.RewriteDataFiles)
+			if got := p.DueRequest(d.Job, d.MinInputFiles).Options["min-input-files"]; got != explicit || !d.Due {
+				t.Errorf("%d hours after the last run, min-input-files %q: a run with %q: want %q", ago/hourMS, option, got, explicit)
+			}
+		}
+	}
+}
+
 // TestDueSwitches: modes, switched-off jobs and triggers, and preset glue.
 func TestDueSwitches(t *testing.T) {
 	t.Parallel()

@@ -194,11 +194,11 @@ func (f *Function) input(head *state.Head) decide.DueInput {
 	}
 	jobs := maps.Clone(head.Jobs)
 	for job, s := range jobs {
-		if counter := in.Counter(job); s.Left == nil || *s.Left > counter {
-			s.Left = &counter
-			jobs[job] = s
-		}
-		in.Jobs[job] = decide.JobFacts{LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, WaitingUntilMS: s.WaitingUntilMS, Left: s.Left}
+		seen := in.Seen(job, decide.JobFacts{
+			LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, WaitingUntilMS: s.WaitingUntilMS, Left: s.Left, LeftEquality: s.LeftEquality,
+		})
+		s.Left, s.LeftEquality = seen.Left, seen.LeftEquality
+		jobs[job], in.Jobs[job] = s, seen
 	}
 	head.Jobs = jobs
 	return in

@@ -73,7 +73,14 @@ func newLooker(t *testing.T, w *icebergtest.World, policyText string) *looker {
 		t.Fatal(err)
 	}
 	l := &looker{world: w, items: &failingItems{Items: state.NewMemory(), left: -1}}
-	l.state = state.New(l.items)
+	l.over(l.items, document)
+	return l
+}
+
+// over makes the function anew over these items.
+func (l *looker) over(items state.Items, document policy.Document) {
+	w := l.world
+	l.state = state.New(items)
 	l.fn = evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
 		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
@@ -82,7 +89,6 @@ func newLooker(t *testing.T, w *icebergtest.World, policyText string) *looker {
 			return nil
 		},
 	})
-	return l
 }
 
 // tell delivers one notice for each name, in one batch, and returns the messages to deliver again.
@@ -213,13 +219,13 @@ func TestCrashAfterEveryWrite(t *testing.T) {
 				w := icebergtest.NewWorld(t)
 				tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
 				l := newLooker(t, w, observe)
-				tbl.Commit(icebergtest.Append(spread(c.before, 0)...))
+				tbl.Commit(bare(t, tbl, c.before, 0)...)
 				l.tell(t, "t")
-				tbl.Commit(icebergtest.Append(spread(c.stays, c.before-5)...))
+				tbl.Commit(bare(t, tbl, c.stays, max(c.before-5, 0))...)
 				l.items.left = writes
 				crashed := len(l.tell(t, "t")) > 0
 				if c.more {
-					tbl.Commit(icebergtest.Append(spread(3, 1)...))
+					tbl.Commit(bare(t, tbl, 3, 1)...)
 				}
 				l.items.left = -1
 				if again := l.tell(t, "t"); len(again) > 0 {

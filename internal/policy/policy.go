@@ -235,6 +235,16 @@ func (p Policy) Request(job maintenance.Job) maintenance.JobRequest {
 	return r
 }
 
+// DueRequest is Request for a job that is due; minInputFiles is how many small files make a partition due now (decide.JobDue), which the run keeps to where
+// no layer set min-input-files.
+func (p Policy) DueRequest(job maintenance.Job, minInputFiles int64) maintenance.JobRequest {
+	r := p.Request(job)
+	if minInputFiles > 0 && job == maintenance.RewriteDataFiles && !p.isSet("rewrite_data_files.min-input-files") {
+		r.Options["min-input-files"] = strconv.FormatInt(minInputFiles, 10)
+	}
+	return r
+}
+
 // align sets options that no layer set so that a run does something about what triggered it: a trigger at five delete files would start a run in
 // vain again and again if the planner's own threshold were off.
 func (p Policy) align(options map[string]string) {

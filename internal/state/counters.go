@@ -183,6 +183,8 @@ type JobState struct {
 	WaitingUntilMS int64 `json:"waiting_until_ms,omitempty"`
 	// Left is the least that a look has found of the job's main counter since then, nil before the first look: what maintenance could not lower.
 	Left *int64 `json:"left,omitempty"`
+	// LeftEquality is the same of the table's equality delete files.
+	LeftEquality *int64 `json:"left_equality,omitempty"`
 }
 
 // Spending is what automatic runs cost and when they were, for the bounds on both.

@@ -143,12 +143,10 @@ func Play(h History, p policy.Policy, opts Options) (Report, error) {
 	if opts.Points <= 0 {
 		opts.Points = 30
 	}
-	planner, err := decide.ParseDataFilesOptions(decide.BinPack, p.Request(maintenance.RewriteDataFiles).Options, h.Facts)
-	if err != nil {
-		return Report{}, fmt.Errorf("replay policy: %w", err)
+	if _, err := planner(h, p, 0); err != nil {
+		return Report{}, err
 	}
-	planner.RequireGain = true
-	was, proposed := newTable(h, planner, p), newTable(h, planner, p)
+	was, proposed := newTable(h, p), newTable(h, p)
 	r := Report{FromMS: h.StartMS, UntilMS: h.EndMS, Runs: []Run{}}
 	r.AsItWas.Jobs, r.Proposed.Jobs = map[maintenance.Job]int{}, map[maintenance.Job]int{}
 	seen := map[string]bool{}
@@ -180,6 +178,16 @@ func Play(h History, p policy.Policy, opts Options) (Report, error) {
 		r.MeanProposed += at.Proposed.PerQuery / float64(len(r.OverTime))
 	}
 	return r, nil
+}
+
+// planner are the options of a run that is due.
+func planner(h History, p policy.Policy, minInputFiles int64) (decide.DataFilesOptions, error) {
+	o, err := decide.ParseDataFilesOptions(decide.BinPack, p.DueRequest(maintenance.RewriteDataFiles, minInputFiles).Options, h.Facts)
+	if err != nil {
+		return o, fmt.Errorf("replay policy: %w", err)
+	}
+	o.RequireGain = true
+	return o, nil
 }
 
 // count adds a rewrite that really was. The rewrites of one run are one; one that names no run is one by itself.

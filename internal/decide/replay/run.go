@@ -54,10 +54,7 @@ func (t *table) due(ms int64) []decide.JobDue {
 		}
 	}
 	for job, facts := range t.jobs {
-		if counter := in.Counter(job); facts.Left == nil || *facts.Left > counter {
-			facts.Left = &counter
-			t.jobs[job] = facts
-		}
+		t.jobs[job] = in.Seen(job, facts)
 	}
 	return decide.Due(in, t.policy)
 }
@@ -71,7 +68,7 @@ func (t *table) run(ms int64, due []decide.JobDue) Run {
 		outcome := maintenance.Committed
 		switch d.Job {
 		case maintenance.RewriteDataFiles:
-			if !t.rewrite(&r) {
+			if !t.rewrite(&r, d.MinInputFiles) {
 				outcome = maintenance.NothingToDo
 			}
 		case maintenance.RewritePositionDeleteFiles:
@@ -98,9 +95,13 @@ func (t *table) run(ms int64, due []decide.JobDue) Run {
 }
 
 // rewrite lets the planner select, and replaces each group by as many files as it expects; false when it selects nothing.
-func (t *table) rewrite(r *Run) bool {
+func (t *table) rewrite(r *Run, minInputFiles int64) bool {
+	options, err := planner(t.history, t.policy, minInputFiles)
+	if err != nil {
+		return false // Play has asked before
+	}
 	var refs []*file
-	plan, err := decide.DataFiles(t.scan(&refs), t.planner)
+	plan, err := decide.DataFiles(t.scan(&refs), options)
 	if err != nil || len(plan.Groups) == 0 {
 		return false // the scan cannot fail
 	}

@@ -43,7 +43,7 @@ type deletion struct {
 
 // table is one history of a table's files. Where maintenance differs from what really was, alias leads from a file that really was to where its rows are.
 type table struct {
-	planner decide.DataFilesOptions
+	history History
 	policy  policy.Policy
 	target  int64
 
@@ -74,11 +74,14 @@ type ledger struct {
 	spent         int64
 }
 
-func newTable(h History, planner decide.DataFilesOptions, p policy.Policy) *table {
+func newTable(h History, p policy.Policy) *table {
 	t := &table{
-		planner: planner, policy: p, target: planner.TargetFileSizeBytes, partitions: map[string]*partition{}, aliases: map[string]*file{},
+		history: h, policy: p, partitions: map[string]*partition{}, aliases: map[string]*file{},
 		covers: map[string][]File{}, home: map[string]*partition{},
 		ledger: ledger{jobs: map[maintenance.Job]decide.JobFacts{}, firstSeenMS: h.StartMS},
+	}
+	if o, err := planner(h, p, 0); err == nil { // Play has asked before
+		t.target = o.TargetFileSizeBytes
 	}
 	t.apply(h.Start, false)
 	t.manifests, t.smallManifests, t.commits, t.lastCommitMS = h.Start.Manifests, h.Start.SmallManifests, 1, h.StartMS

@@ -1,0 +1,97 @@
+package evaluate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/apache/iceberg-go"
+	"github.com/google/go-cmp/cmp"
+
+	"firn/internal/icebergtest"
+	"firn/internal/policy"
+	"firn/internal/state"
+)
+
+// bare adds data files that nobody reads, one to each of n partitions from an offset on: a look reads manifests only.
+func bare(t testing.TB, tbl *icebergtest.Table, n, offset int) []icebergtest.Change {
+	t.Helper()
+	meta := tbl.State().Metadata
+	spec, field := meta.PartitionSpec(), 0
+	for _, f := range spec.Fields() {
+		field = f.FieldID
+	}
+	changes := make([]icebergtest.Change, 0, n)
+	for i := range n {
+		partition := fmt.Sprintf("2026-11-30T13/region=eu-central-1/shop=%07d", offset+i)
+		b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, fmt.Sprintf("%s/data/%d-%d.parquet", meta.Location(), len(meta.Snapshots()), i),
+			iceberg.ParquetFile, map[int]any{field: partition}, nil, nil, 1_234_567, 123_456_789)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes = append(changes, icebergtest.AddFile(b.Build(), nil))
+	}
+	return changes
+}
+
+// sizes keeps the largest item that was written.
+type sizes struct {
+	failingItems
+	largest, writes int
+}
+
+func (s *sizes) Put(ctx context.Context, item state.Item) error {
+	s.largest = max(s.largest, len(item.Data))
+	s.writes++
+	return s.failingItems.Put(ctx, item)
+}
+
+// TestLargeTables: a table of 100,000 partitions (FIRN_BIG=1; a thousand else) keeps every item within DynamoDB's bound, a commit to some partitions
+// touches their shards only, and a look that was stopped at any write of the way there ends in the ledger of a scan when it is repeated.
+func TestLargeTables(t *testing.T) {
+	t.Parallel()
+	partitions, stops := 1_000, []int{0, 17, 34}
+	if os.Getenv("FIRN_BIG") == "1" {
+		partitions, stops = 100_000, []int{0, 1, 2, 100, 128, 200, 254, 255, 256, 257, 258}
+	}
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	tbl.Commit(bare(t, tbl, partitions, 0)...)
+	for _, n := range stops {
+		l := newLooker(t, w, observe)
+		items := &sizes{failingItems: failingItems{Items: state.NewMemory(), left: -1}}
+		l.over(items, policy.Document{})
+		items.left = n
+		crashed := len(l.tell(t, "t")) > 0
+		items.left = -1
+		if again := l.tell(t, "t"); len(again) > 0 || !crashed {
+			t.Fatalf("stopped at write %d (%t): the next look fails: %v", n, crashed, again)
+		}
+		if diff := cmp.Diff(scanned(t, w, tbl), l.counters(t, tbl.State().ID)); diff != "" {
+			t.Fatalf("stopped at write %d:\n%s", n, diff)
+		}
+		if items.largest > 400<<10-4<<10 {
+			t.Errorf("an item of %d bytes", items.largest)
+		}
+	}
+	l := newLooker(t, w, observe)
+	items := &sizes{failingItems: failingItems{Items: state.NewMemory(), left: -1}}
+	l.over(items, policy.Document{})
+	l.tell(t, "t")
+	head, err := l.state.LoadHead(context.Background(), tbl.State().ID)
+	if err != nil || len(l.counters(t, head.Table)) != partitions {
+		t.Fatalf("%d partitions, %v", len(l.counters(t, head.Table)), err)
+	}
+	tbl.Commit(bare(t, tbl, 3, 5)...)
+	items.writes = 0
+	began := time.Now()
+	l.tell(t, "t")
+	took := time.Since(began)
+	if items.writes > 3+3 { // claim, three shards, decision, head
+		t.Errorf("a commit to three partitions of %d writes %d items", partitions, items.writes)
+	}
+	t.Logf("%d partitions in %d shards, the largest item has %d bytes; a look at a commit to three of them writes %d items and takes %s", partitions, head.ShardCount,
+		items.largest, items.writes, took.Round(time.Millisecond))
+}

@@ -39,7 +39,29 @@ func (w *Writer) Append(v *Vector) error {
 	if v.Dictionary != nil {
 		return w.expand(v, v.Dictionary, v.Indices, cursor{})
 	}
+	if w.alone(v) {
+		return w.appendAlone(v)
+	}
 	_, err := w.append(v, v.Plain, nil, false)
+	return err
+}
+
+// alone says that a vector comes from one compressed page, and is to be a page again: nearly full, so that nothing is lost when its neighbours do not
+// fill it up. Then it is compressed without a search.
+func (w *Writer) alone(v *Vector) bool {
+	rows, size := w.options.PageRows, w.options.PageBytes
+	return v.origin.frame != nil && len(v.places) > 0 && w.entries == 0 && w.column.MaxRep == 0 && v.Rows <= rows && len(v.Plain) <= size &&
+		(2*v.Rows >= rows || 2*len(v.Plain) >= size)
+}
+
+// appendAlone writes a vector as a page of its own.
+func (w *Writer) appendAlone(v *Vector) error {
+	w.origin, w.places = v.origin, v.places
+	_, err := w.append(v, v.Plain, nil, false)
+	if err == nil {
+		err = w.Flush()
+	}
+	w.origin, w.places = origin{}, nil
 	return err
 }
 

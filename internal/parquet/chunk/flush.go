@@ -8,6 +8,7 @@ import (
 
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
+	"firn/internal/parquet/frames"
 )
 
 func hashBytes(b []byte) uint64 { return xxh3.Hash(b) }
@@ -22,13 +23,7 @@ func (w *Writer) Flush() error {
 	if err := w.encode(); err != nil {
 		return err
 	}
-	e, packed, err := footer.Plain, w.packed[:0], error(nil)
-	if w.coded {
-		e = footer.RLEDictionary
-		packed, err = w.options.Compressor.Append(packed, w.body)
-	} else {
-		packed, err = w.options.Compressor.AppendFixed(packed, w.body, w.front, w.width, &w.trial)
-	}
+	e, packed, err := w.compress()
 	if err != nil {
 		return err
 	}
@@ -47,6 +42,27 @@ func (w *Writer) Flush() error {
 	err = w.page(h, w.header, packed)
 	w.clear()
 	return err
+}
+
+// compress makes the compressed body of the open page.
+func (w *Writer) compress() (e footer.Encoding, packed []byte, err error) {
+	c := w.options.Compressor
+	switch {
+	case w.coded:
+		packed, err = c.Append(w.packed[:0], w.body)
+		return footer.RLEDictionary, packed, err
+	case w.origin.frame != nil:
+		at := w.front
+		w.pieces = w.pieces[:0]
+		for _, s := range w.places {
+			w.pieces = append(w.pieces, frames.Piece{From: w.origin.front + s.From, To: w.origin.front + s.To, At: at})
+			at += s.To - s.From
+		}
+		packed, err = c.AppendPieces(w.packed[:0], w.body, w.origin.frame, w.origin.size, w.pieces)
+	default:
+		packed, err = c.AppendFixed(w.packed[:0], w.body, w.front, w.width, &w.trial)
+	}
+	return footer.Plain, packed, err
 }
 
 // encode makes the page's body, and sums up what it holds by reading it again.

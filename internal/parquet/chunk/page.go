@@ -206,6 +206,7 @@ func (r *Reader) decodeValues(p *Page, v *Vector) (err error) {
 		v.own, err = encoding.DecodeBooleans(v.own, p.values, n)
 	case e == footer.Plain:
 		v.Plain = p.values
+		v.origin = r.originOf(p)
 		return checkPlain(p.values, width, n)
 	case e == footer.RLE && r.column.Type == footer.Boolean:
 		var stream, rest []byte
@@ -228,6 +229,18 @@ func (r *Reader) decodeValues(p *Page, v *Vector) (err error) {
 	}
 	v.Plain = v.own
 	return err
+}
+
+// originOf is the page's compressed body.
+func (r *Reader) originOf(p *Page) origin {
+	switch {
+	case r.meta.Codec != encoding.Zstd:
+	case p.Type() == footer.DataPage:
+		return origin{frame: p.Body, size: int(p.Page.Body()), front: len(p.levels)}
+	case p.V2().Compressed:
+		return origin{frame: p.Body[len(p.levels):], size: len(p.values)}
+	}
+	return origin{}
 }
 
 // checkPlain says whether n values fill data.

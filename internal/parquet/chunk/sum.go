@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -30,7 +31,14 @@ func HashValue(value []byte) uint64 {
 
 // HashEntries are the hashes of a dictionary's entries.
 func HashEntries(dst []uint64, e *encoding.Entries) []uint64 {
-	dst = dst[:0]
+	dst = slices.Grow(dst[:0], e.Len())
+	const number = 8
+	if data := e.Bytes(); e.Len() > 0 && len(data) == number*e.Len() && len(e.Value(0)) == number {
+		for ; len(data) >= number; data = data[number:] {
+			dst = append(dst, mix(binary.LittleEndian.Uint64(data)))
+		}
+		return dst
+	}
 	for i := range e.Len() {
 		dst = append(dst, HashValue(e.Value(i)))
 	}

@@ -23,12 +23,22 @@ type Vector struct {
 
 	own           []byte
 	levels, spans []encoding.Span
+	// origin is the compressed page that Plain comes from, places are the ranges of its values that are left, if not all are.
+	origin origin
+	places []encoding.Span
+}
+
+// origin is a page body as Zstandard frame: how long its content is, and where the values begin in it. The zero value is none.
+type origin struct {
+	frame       []byte
+	size, front int
 }
 
 // Reset empties the vector and keeps its memory.
 func (v *Vector) Reset() {
 	v.Rows, v.Entries, v.Values, v.Dictionary = 0, 0, 0, nil
 	v.Rep, v.Def, v.Indices, v.own, v.Plain = v.Rep[:0], v.Def[:0], v.Indices[:0], v.own[:0], nil
+	v.origin, v.places = origin{}, v.places[:0]
 }
 
 // continued is the number of entries in front that belong to a row which began before.
@@ -81,7 +91,14 @@ func (v *Vector) Select(dst *Vector, c *Column, rows []encoding.Span, head bool)
 		dst.Indices, err = encoding.Select(dst.Indices, v.Indices, values)
 		return err
 	}
-	dst.own, err = encoding.SelectPlain(dst.own[:0], v.Plain, c.ValueWidth(), v.Values, values)
+	if c.ValueWidth() == encoding.ByteArray {
+		if len(v.places) == 0 { // Else it was selected before, and places would be those of a part.
+			dst.origin = v.origin
+		}
+		dst.own, dst.places, err = encoding.SelectByteArrays(dst.own[:0], dst.places, v.Plain, v.Values, values)
+	} else {
+		dst.own, err = encoding.SelectPlain(dst.own[:0], v.Plain, c.ValueWidth(), v.Values, values)
+	}
 	dst.Plain = dst.own
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
+	"firn/internal/parquet/frames"
 )
 
 // Options say how a chunk is written.
@@ -46,6 +47,10 @@ type Writer struct {
 	aligned  bool
 	// front is the length of the levels in body.
 	front int
+	// origin is the page that the open page's values come from, if it is one, and places are where they lie among its values.
+	origin origin
+	places []encoding.Span
+	pieces []frames.Piece
 
 	dictionary dictionary
 	// pending are pages that wait for the dictionary; body, packed and header are buffers of one page.

@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"firn/internal/parquet/frames"
 )
 
 // Codec is a compression codec by its number in the Parquet format (enum CompressionCodec).
@@ -207,7 +209,9 @@ type Compressor struct {
 	// huff and literals serve pages that are compressed by strides.
 	huff     huff0.Scratch
 	literals []byte
-	stream   interface {
+	// again serves pages that are made of other ones.
+	again  again
+	stream interface {
 		io.WriteCloser
 		Reset(w io.Writer)
 	}
@@ -286,6 +290,48 @@ func (c *Compressor) Append(dst, src []byte) ([]byte, error) {
 	default:
 		return c.appendStream(dst, src)
 	}
+}
+
+// again holds what it takes to make a frame of another one.
+type again struct {
+	reader        frames.Reader
+	mover         frames.Mover
+	writer        frames.Writer
+	source, moved []frames.Sequence
+}
+
+// highestCopied is the level up to which the copies of another frame are good enough; above, the table wants them searched for.
+const highestCopied = 5
+
+// AppendPieces is Append for a page that consists of pieces of another page, and of other bytes: frame is the other page compressed, size the length of
+// its content, and pieces are in order in both. Zstandard frames say which bytes are copies of earlier ones; those still hold, and are not searched
+// for again. Where too many were lost, the page is compressed as any other.
+func (c *Compressor) AppendPieces(dst, src, frame []byte, size int, pieces []frames.Piece) ([]byte, error) {
+	a, ok := &c.again, false
+	if c.codec != Zstd || c.level > highestCopied {
+		return c.Append(dst, src)
+	}
+	if a.source, ok = a.reader.Append(a.source[:0], frame, size); !ok {
+		return c.Append(dst, src)
+	}
+	a.moved = a.mover.Move(a.moved[:0], a.source, pieces, src)
+	const slack = 20 // A twentieth more than the other page took.
+	if now, before := cost(a.moved, len(src)), cost(a.source, size); now*int64(size) > (before+before/slack)*int64(len(src)) {
+		return c.Append(dst, src)
+	}
+	if out, ok := a.writer.Append(dst, src, a.moved); ok {
+		return out, nil
+	}
+	return c.Append(dst, src)
+}
+
+// cost estimates in bits what the sequences of a content of that size take.
+func cost(sequences []frames.Sequence, size int) int64 {
+	const literal, sequence = 5, 20
+	for _, s := range sequences {
+		size -= int(s.Match)
+	}
+	return literal*int64(size) + sequence*int64(len(sequences))
 }
 
 func (c *Compressor) appendLZ4(dst, src []byte) ([]byte, error) {

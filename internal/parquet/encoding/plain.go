@@ -139,6 +139,16 @@ func SelectPlain(dst, page []byte, width, n int, spans []Span) ([]byte, error) {
 		}
 		return dst, nil
 	}
+	dst, _, err := SelectByteArrays(dst, nil, page, n, spans)
+	return dst, err
+}
+
+// SelectByteArrays appends the byte arrays of a page within spans to dst, and to places where each span lies in the page. The page has to hold n
+// exactly.
+func SelectByteArrays(dst []byte, places []Span, page []byte, n int, spans []Span) ([]byte, []Span, error) {
+	if err := checkSpans(spans, n); err != nil {
+		return dst, places, err
+	}
 	start, at, i := len(dst), 0, 0
 	skip := func(to int) bool {
 		for ; i < to && at >= 0; i++ {
@@ -154,12 +164,12 @@ func SelectPlain(dst, page []byte, width, n int, spans []Span) ([]byte, error) {
 		if !skip(s.To) {
 			break
 		}
-		dst = append(dst, page[from:at]...)
+		dst, places = append(dst, page[from:at]...), append(places, Span{from, at})
 	}
 	if at >= 0 && skip(n) && at == len(page) {
-		return dst, nil
+		return dst, places, nil
 	}
-	return dst[:start], corrupt("%d byte arrays are not what fills a page of %d", n, len(page))
+	return dst[:start], places, corrupt("%d byte arrays are not what fills a page of %d", n, len(page))
 }
 
 // NextByteArray takes a value from the front of PLAIN byte arrays.

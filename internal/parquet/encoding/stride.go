@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/klauspost/compress/huff0"
+
+	"firn/internal/parquet/frames"
 )
 
 // Numbers that fill their width badly repeat some bytes of each value from one value to the next: of prices in an INT64 column five of eight. A
@@ -22,15 +24,24 @@ const (
 	minStrided, maxStridedBytes = 256, 8 << 20
 	// blockBytes is the most content of a block.
 	blockBytes = 128 << 10
-	// trialBytes are compared before a page is written by strides, trialPages is for how many pages the outcome holds.
-	trialBytes, trialPages = 64 << 10, 16
+	// trialBytes are compared before a page is written without a search, trialPages is for how many pages the outcome holds.
+	trialBytes, trialPages = 32 << 10, 32
 )
 
 // Trial is what was found out of one column's last pages; the zero value knows nothing yet.
 type Trial struct {
-	pages   int
-	strides bool
+	pages int
+	way   way
 }
+
+// way is how copies are found: by a search, by the form of the values, or as what each value repeats of the one before.
+type way uint8
+
+const (
+	search way = iota
+	byStrides
+	byRepeats
+)
 
 // AppendFixed is Append for a page whose bytes from front on are PLAIN values of a fixed width.
 func (c *Compressor) AppendFixed(dst, src []byte, front, width int, t *Trial) ([]byte, error) {
@@ -39,17 +50,47 @@ func (c *Compressor) AppendFixed(dst, src []byte, front, width int, t *Trial) ([
 		return c.Append(dst, src)
 	}
 	if t.pages == 0 {
-		head := src[front:min(len(src), front+trialBytes/width*width)]
-		searched := len(c.zstd.EncodeAll(head, dst[len(dst):]))
-		t.strides = len(c.appendStrides(dst, head, strides{width: width, first: s.first, count: s.count}))-len(dst) <= searched
+		t.way = c.try(src[front:min(len(src), front+trialBytes/width*width)], strides{width: width, first: s.first, count: s.count}, dst[len(dst):])
 	}
 	if t.pages++; t.pages == trialPages {
 		t.pages = 0
 	}
-	if !t.strides {
-		return c.Append(dst, src)
+	switch t.way {
+	case byStrides:
+		return c.appendStrides(dst, src, s), nil
+	case byRepeats:
+		if out, ok := c.appendRepeats(dst, src, front); ok {
+			return out, nil
+		}
+	case search:
 	}
-	return c.appendStrides(dst, src, s), nil
+	return c.Append(dst, src)
+}
+
+// try compresses values in every way and chooses the smallest; what needs no search may be a fiftieth larger.
+func (c *Compressor) try(values []byte, s strides, room []byte) way {
+	const slack = 50
+	best := len(c.zstd.EncodeAll(values, room))
+	best += best / slack
+	chosen := search
+	if n := len(c.appendStrides(room, values, s)); n <= best {
+		best, chosen = n, byStrides
+	}
+	const number = 8
+	if s.width != number || c.level > highestCopied {
+		return chosen
+	}
+	if out, ok := c.appendRepeats(room, values, 0); ok && len(out) <= best {
+		chosen = byRepeats
+	}
+	return chosen
+}
+
+// appendRepeats appends a frame of numbers of eight bytes that repeat bytes of the number before; ok is false when there is none.
+func (c *Compressor) appendRepeats(dst, src []byte, front int) (out []byte, ok bool) {
+	a := &c.again
+	a.moved = frames.Repeats(a.moved[:0], src, front)
+	return a.writer.Append(dst, src, a.moved)
 }
 
 // strides says which bytes of the values of a page differ: count of them from first on; the values begin at front.

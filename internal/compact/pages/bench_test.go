@@ -77,10 +77,11 @@ func cpu(b *testing.B) time.Duration {
 
 // BenchmarkBigRowGroups copies files whose row groups are big already, beside a plain copy of the same bytes, on the local disk.
 func BenchmarkBigRowGroups(b *testing.B) {
-	w := newWorld(b, schema(), map[string]string{"write.parquet.row-group-size-bytes": "16000000"})
+	w := newWorld(b, schema(), map[string]string{})
 	data := encode(b, w.layout, [][]column.Batch{generate(w.layout, rand.New(rand.NewPCG(1, 2)), 200_000, 1)},
 		parquet.WithCompression(compress.Codecs.Zstd), parquet.WithPageIndexEnabled(true))
-	const files = 16
+	w.job.Writer.RowGroupBytes = int64(len(data))
+	const files = 32
 	ctx, st := context.Background(), store.NewLocal()
 	w.job.Location = b.TempDir()
 	for n := range files {
@@ -93,7 +94,10 @@ func BenchmarkBigRowGroups(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	for name, copy := range map[string]func(job engine.Job) error{
 		"pages": func(job engine.Job) error {
-			_, err := pages.New(st, log, pages.Limits{}, nil).Rewrite(ctx, job)
+			r, err := pages.New(st, log, pages.Limits{}, nil).Rewrite(ctx, job)
+			if err == nil && (len(r.Tiers) != 1 || r.Tiers[engine.TierConcat] == 0) {
+				err = fmt.Errorf("bytes by tier %v: want all as they are", r.Tiers)
+			}
 			return err
 		},
 		"copy": func(job engine.Job) error { return plainCopy(ctx, st, job) },
@@ -115,10 +119,11 @@ func plainCopy(ctx context.Context, st store.ReadWriter, job engine.Job) error {
 	if err != nil {
 		return err
 	}
+	const part = 4 << 20
+	buf := make([]byte, part)
 	for _, in := range job.Inputs {
-		const part = 8 << 20
 		for at := int64(0); at < in.FileSizeBytes(); at += part {
-			piece, err := st.GetRange(ctx, in.FilePath(), at, min(part, in.FileSizeBytes()-at))
+			piece, err := store.Buffered(st).GetRangeInto(ctx, in.FilePath(), at, min(part, in.FileSizeBytes()-at), buf)
 			if err != nil {
 				return err
 			}

@@ -184,6 +184,13 @@ type merge struct {
 func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 	d := encoding.NewDictionary(c.column.ValueWidth(), int(min(c.job.Writer.DictBytes, encoding.MaxPageBytes)))
 	c.merged = &merge{dictionary: d}
+	var size int64
+	for i := range sources {
+		size += sources[i].chunks[c.leaf.Index].dictionary
+	}
+	// What was too much in an earlier row group is so again, if there is about as much: files of one table are alike.
+	known := c.overflowed[c.leaf.Index]
+	c.merged.full = known > 0 && size >= known/2
 	for i, s := range sources {
 		ch := &s.chunks[c.leaf.Index]
 		if err := c.addConstant(s); err != nil {
@@ -204,6 +211,9 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 			}
 		}
 		f.release(part)
+	}
+	if c.merged.full {
+		c.overflowed[c.leaf.Index] = size
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ const (
 	bigRows, bigShare, fairShare = 250_000, 2, 8
 	// headerBytes is the most that a page header is looked for in.
 	headerBytes = 1 << 20
+	// blockBytes is what is hashed and written at once, while it is in the second-level cache.
+	blockBytes = 512 << 10
 	// headerStep is how much more of a header that is cut is looked at.
 	headerStep = 4 << 10
 )
@@ -178,14 +180,16 @@ func (c *stream) copy(ctx context.Context, f *fetcher, parts []part) error {
 		if err != nil {
 			return err
 		}
-		_, _ = in.Write(data)
 		if err := c.check(data); err != nil {
 			return c.fault(err)
 		}
-		if err := c.out.write(data); err != nil {
-			return err
+		for block := range slices.Chunk(data, blockBytes) {
+			_, _ = in.Write(block)
+			if err := c.out.write(block); err != nil {
+				return err
+			}
+			_, _ = out.Write(block)
 		}
-		_, _ = out.Write(data)
 		f.release(p)
 	}
 	switch {

@@ -30,7 +30,8 @@ func (e *Engine) qualify(ctx context.Context, job engine.Job) (*rewrite, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &rewrite{Engine: e, job: job, template: t, proof: make([]tally, len(job.Target.Layout.Leaves)), tiers: map[string]int64{}}
+	leaves := len(job.Target.Layout.Leaves)
+	r := &rewrite{Engine: e, job: job, template: t, proof: make([]tally, leaves), overflowed: make([]int64, leaves), tiers: map[string]int64{}}
 	r.arena = &arena{size: e.limits.HeldBytes, spoil: e.spoil}
 	if r.tools, err = newTools(job); err != nil {
 		return nil, decline("%v", err)

@@ -160,9 +160,16 @@ func (r *rewrite) abort(ctx context.Context, o *output) {
 	}
 }
 
+// directBytes is what is worth a call of its own: less is gathered in the buffer.
+const directBytes = 32 << 10
+
 // Write implements io.Writer.
-func (o *output) Write(b []byte) (int, error) {
-	n, err := o.buffer.Write(b)
+func (o *output) Write(b []byte) (n int, err error) {
+	if len(b) < directBytes {
+		n, err = o.buffer.Write(b)
+	} else if err = o.buffer.Flush(); err == nil {
+		n, err = o.upload.Write(b)
+	}
 	o.size += int64(n)
 	return n, err
 }

@@ -93,6 +93,8 @@ type rewrite struct {
 	// ranges counts the row map's, tiers input bytes by how they were written.
 	ranges int
 	tiers  map[string]int64
+	// overflowed is by leaf how many bytes of dictionaries did not fit into one.
+	overflowed []int64
 	// heldIndexes counts the bytes of page indexes in memory, or wanted there.
 	heldIndexes atomic.Int64
 	shapes      shapes

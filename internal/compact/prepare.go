@@ -3,6 +3,7 @@ package compact
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/apache/iceberg-go"
 	"github.com/zeebo/xxh3"
@@ -71,7 +72,7 @@ func (t *table) inputs(g *handoff.Group) ([]engine.Input, error) {
 		switch {
 		case df.ContentType() != iceberg.EntryContentData:
 			return nil, fmt.Errorf("%s is no data file: %w", in.Path, engine.ErrRefused)
-		case df.FileFormat() != iceberg.ParquetFile:
+		case !strings.EqualFold(string(df.FileFormat()), string(iceberg.ParquetFile)):
 			return nil, fmt.Errorf("%s has format %s, only Parquet can be rewritten: %w", in.Path, df.FileFormat(), engine.ErrRefused)
 		case len(df.KeyMetadata()) > 0:
 			return nil, fmt.Errorf("%s is encrypted: %w", in.Path, engine.ErrRefused)

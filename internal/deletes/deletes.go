@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 	"github.com/apache/iceberg-go"
@@ -81,7 +82,7 @@ func usable(f File) error {
 		return fmt.Errorf("delete file %s is encrypted: %w", f.FilePath(), ErrUnusable)
 	case f.FileFormat() == iceberg.PuffinFile && f.ContentType() == iceberg.EntryContentPosDeletes:
 		return nil
-	case f.FileFormat() != iceberg.ParquetFile:
+	case !strings.EqualFold(string(f.FileFormat()), string(iceberg.ParquetFile)):
 		return fmt.Errorf("delete file %s has format %s: %w", f.FilePath(), f.FileFormat(), ErrUnusable)
 	case f.ContentType() != iceberg.EntryContentPosDeletes && f.ContentType() != iceberg.EntryContentEqDeletes:
 		return fmt.Errorf("delete file %s has content %s: %w", f.FilePath(), f.ContentType(), ErrUnusable)

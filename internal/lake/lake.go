@@ -83,7 +83,7 @@ func ParseMetadata(data []byte) (table.Metadata, error) {
 		return nil, fmt.Errorf("parse metadata: %w: %w", ErrUnsupported, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("parse metadata: %w", err)
+		return nil, fmt.Errorf("parse metadata: %w: %w", ErrTableFault, err)
 	}
 	return meta, nil
 }

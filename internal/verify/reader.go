@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -189,7 +190,7 @@ func (r *reader) open(ctx context.Context, f *liveFile) (*source.File, *projecti
 
 // file yields the chunks of one file.
 func (r *reader) file(ctx context.Context, f *liveFile, number int, mask deletes.Mask, yield func(c *chunk) error) error {
-	if f.File.FileFormat() != iceberg.ParquetFile {
+	if !strings.EqualFold(string(f.File.FileFormat()), string(iceberg.ParquetFile)) {
 		return unverifiable("%s has format %s, only Parquet is read", f.File.FilePath(), f.File.FileFormat())
 	}
 	src, p, err := r.open(ctx, f)

@@ -47,7 +47,7 @@ func ManifestListWith(ctx context.Context, st store.Reader, location string, mem
 	}
 	manifests, err := Kept(st, location, "list", data, func() ([]iceberg.ManifestFile, error) { return manifest.ReadList(data, memo) })
 	if err != nil {
-		return nil, fmt.Errorf("read manifest list %s: %w", location, err)
+		return nil, fmt.Errorf("read manifest list %s: %w", location, Named(err))
 	}
 	return slices.Clone(manifests), nil
 }

@@ -3,7 +3,6 @@ package peek
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/apache/iceberg-go"
@@ -109,16 +108,16 @@ func ReadMetadata(ctx context.Context, st store.Reader, location string) (*Metad
 func ParseMetadata(data []byte) (*Metadata, error) {
 	var m Metadata
 	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, fmt.Errorf("parse metadata: %w", err)
+		return nil, fmt.Errorf("parse metadata: %w: %w", ErrTableFault, err)
 	}
 	if m.FormatVersion < 1 || m.FormatVersion > newestVersion {
 		return nil, fmt.Errorf("parse metadata: format version %d, want 1 to %d: %w", m.FormatVersion, newestVersion, ErrUnsupported)
 	}
 	if m.Location == "" {
-		return nil, errors.New("parse metadata: it has no location")
+		return nil, fmt.Errorf("parse metadata: it has no location: %w", ErrTableFault)
 	}
 	if err := m.complete(); err != nil {
-		return nil, fmt.Errorf("parse metadata: %w", err)
+		return nil, fmt.Errorf("parse metadata: %w: %w", ErrTableFault, err)
 	}
 	return &m, nil
 }

@@ -197,8 +197,8 @@ func (h health) most() int {
 
 // firn makes a command of the real binary.
 //
-// Behind a REST catalog an expiry leaves its files alone for 15 minutes, with the table's lease, which is longer than a run: expiries reach the server's
-// database themselves.
+// Behind a REST catalog the files of an expiry wait for 15 minutes, which is longer than a run, at whose end nothing may be left over: expiries reach the
+// server's database themselves.
 func (l *lake) firn(args ...string) *exec.Cmd {
 	catalog := l.catalog
 	if slices.Contains(args, "expire_snapshots") {

@@ -308,7 +308,8 @@ func TestPromotedPartitions(t *testing.T) {
 		"float to double": {iceberg.PrimitiveTypes.Float32, iceberg.PrimitiveTypes.Float64, float32(0.5), 0.5},
 		"wider decimal": {
 			iceberg.DecimalTypeOf(4, 2), iceberg.DecimalTypeOf(18, 2),
-			iceberg.DecimalLiteral{Scale: 2, Val: decimal128.FromI64(-150)}, iceberg.DecimalLiteral{Scale: 2, Val: decimal128.FromI64(-150)},
+			iceberg.DecimalLiteral{Scale: 2, Val: decimal128.FromI64(-150)},
+			iceberg.DecimalLiteral{Scale: 2, Val: decimal128.FromI64(-150)},
 		},
 		"day as a number": {iceberg.PrimitiveTypes.Int32, iceberg.PrimitiveTypes.Date, int32(19000), iceberg.Date(19000)},
 	} {

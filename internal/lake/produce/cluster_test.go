@@ -29,22 +29,21 @@ func many(t testing.TB, manifests, entries, pieces int) (*icebergtest.World, Att
 	spec, schema := state.Metadata.PartitionSpec(), state.Metadata.CurrentSchema()
 	a := Attempt{Table: state, Parent: state.Metadata.CurrentSnapshot(), SnapshotID: 77, Now: w.Clock.Now(), Rewrite: map[string]bool{}}
 	a.Cluster = &Clustering{SpecID: spec.ID(), Pieces: map[iceberg.ManifestContent]int{iceberg.ManifestContentData: pieces}}
-	sequence := int64(1)
+	layout, err := manifest.NewLayout(2, spec, schema)
+	must(t, err)
 	for i := range manifests {
-		var buf bytes.Buffer
-		m, err := iceberg.NewManifestWriter(2, &buf, spec, schema, a.Parent.SnapshotID)
+		location := fmt.Sprintf("s3://world/metadata/m-%d.avro", i)
+		m, err := layout.NewWriter(iceberg.ManifestContentData, a.Parent.SnapshotID, location)
 		must(t, err)
 		for j := range entries {
 			f, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, fmt.Sprintf("s3://world/data/%d-%d.parquet", i, j), iceberg.ParquetFile,
-				map[int]any{1000: fmt.Sprintf("g%03d", (i*entries+j)%101)}, nil, nil, 10, 1000)
+				map[int]any{1000: fmt.Sprintf("g%03d", (i*entries+j)*37%101)}, nil, nil, 10, 1000)
 			must(t, err)
-			must(t, m.Existing(iceberg.NewManifestEntry(iceberg.EntryStatusEXISTING, &a.Parent.SnapshotID, &sequence, &sequence, f.Build())))
+			must(t, m.Existing(manifest.Entry{File: f.Build(), SnapshotID: a.Parent.SnapshotID, DataSequence: 1, FileSequence: 1}))
 		}
-		must(t, m.Close())
-		location := fmt.Sprintf("s3://world/metadata/m-%d.avro", i)
-		file, err := m.ToManifestFile(location, int64(buf.Len()))
+		data, file, err := m.Close(location)
 		must(t, err)
-		must(t, w.Store.Put(ctx, location, buf.Bytes(), store.WriteOptions{}))
+		must(t, w.Store.Put(ctx, location, data, store.WriteOptions{}))
 		a.Manifests = append(a.Manifests, file)
 		a.Rewrite[location] = true
 	}
@@ -100,6 +99,36 @@ func TestClusterInWindows(t *testing.T) {
 			t.Errorf("%+v: entries were doubled", c)
 		}
 	}
+}
+
+// TestSeedFigure900Manifests: 900 manifests, each with files from all over the days, become six; a query for a day then opens one or two of them
+// instead of nearly all, as the bounds in the list tell any engine, and reads at most a twentieth of the objects.
+func TestSeedFigure900Manifests(t *testing.T) {
+	w, a := many(t, 900, 10, 6)
+	product, err := (&Producer{Store: w.Store, NewUUID: uuid.NewRandom}).Snapshot(context.Background(), a)
+	must(t, err)
+	manifests, err := lake.Manifests(context.Background(), w.Store, product.Snapshot)
+	must(t, err)
+	if len(manifests) > 6 || product.ReplacedManifests != 900 {
+		t.Errorf("%d manifests are %d now, want at most 6", product.ReplacedManifests, len(manifests))
+	}
+	for day := range 101 {
+		before, after := opened(a.Manifests, day), opened(manifests, day)
+		if after < 1 || after > 2 || before < 20*after {
+			t.Errorf("day %d: %d manifests are opened, %d before", day, after, before)
+		}
+	}
+}
+
+// opened counts the manifests that may hold a file of a day.
+func opened(manifests []iceberg.ManifestFile, day int) int {
+	n, value := 0, fmt.Sprintf("g%03d", day)
+	for _, m := range manifests {
+		if s := m.Partitions()[0]; string(*s.LowerBound) <= value && value <= string(*s.UpperBound) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestPieces: every entry is in one piece, there are at most as many as wanted, and no partition is cut.

@@ -1,6 +1,7 @@
 package produce
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -60,6 +61,7 @@ type spool struct {
 	mu      sync.Mutex
 	chunks  [][]byte
 	open    []byte
+	scratch []byte
 	packed  int // bytes before packing
 	entries []spooled
 }
@@ -84,7 +86,8 @@ func (s *spool) add(layout *manifest.Layout, e lake.Entry, at int32) error {
 	encoded.Bytes = nil
 	s.entries = append(s.entries, spooled{encoded, s.packed + begin, len(s.open) - begin, at})
 	if len(s.open) >= chunkBytes {
-		s.chunks, s.packed = append(s.chunks, s2.Encode(nil, s.open)), s.packed+len(s.open)
+		s.scratch = s2.Encode(s.scratch[:cap(s.scratch)], s.open)
+		s.chunks, s.packed = append(s.chunks, bytes.Clone(s.scratch)), s.packed+len(s.open)
 		s.open = s.open[:0]
 	}
 	return nil

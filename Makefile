@@ -92,7 +92,7 @@ diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c wareho
 	npx cdk $@ $(CDK)
 
 e2e: ## run the synthesised deployment on this machine: real functions, queues, rules, state machine, policies held on every call (no account, no Node)
-	$(GO) test -count=1 -timeout 8m -tags e2e ./internal/local/cloud/...
+	$(GO) test -count=1 -timeout 8m -tags e2e ./internal/local/cloud/e2e -args -mutants 'EventPattern|Policy[0-9A-F]{8}/'
 
 e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some)
 	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -survivors $(CURDIR)/bin/e2e/survivors.txt

@@ -31,7 +31,7 @@ func TestAlarmsHaveRunbooks(t *testing.T) {
 			t.Errorf("alarm %s: %v", id, alarm.Properties)
 		}
 	}
-	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 7+3*7 {
+	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 8+3*7 {
 		t.Errorf("%d alarms", n)
 	}
 }

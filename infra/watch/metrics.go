@@ -72,6 +72,11 @@ func (w *Watch) unreported() awscloudwatch.IMetric {
 	return filter.Metric(&awscloudwatch.MetricOptions{Period: minutes(5), Statistic: jsii.String("Sum")})
 }
 
+// drift counts partitions whose counters in the ledger differed from a full scan.
+func drift() awscloudwatch.IMetric {
+	return sum(contract.MetricNamespace, contract.MetricLedgerDrift, map[string]*string{"function": jsii.String(contract.FunctionEvaluate)})
+}
+
 // memory reads the line REPORT that Lambda writes at the end of each call: there is no other metric of used memory.
 func (w *Watch) memory(name string, fn *pipeline.Function) awscloudwatch.IMetric {
 	filter := awslogs.NewMetricFilter(w.Construct, jsii.String(pipeline.Title(name)+"Memory"), &awslogs.MetricFilterProps{

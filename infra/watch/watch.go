@@ -118,6 +118,7 @@ func (w *Watch) alarms() []alarm {
 		{id: "RunFailed", what: "a run failed, timed out or was stopped", section: "Run failed", metric: w.ended()},
 		{id: "CommitUnknown", what: "nobody knows whether a commit landed", section: "Commit state unknown", metric: w.unknown()},
 		{id: "LeaseStuck", what: "a run ended without report and kept its lease until it was found", section: "Lease stuck", metric: w.unreported()},
+		{id: "LedgerDrift", what: "a full scan found another count than the ledger had", section: "Ledger drift", metric: drift()},
 	}
 	for _, name := range contract.Functions() {
 		size, title := w.props.Settings.Functions[name], pipeline.Title(name)

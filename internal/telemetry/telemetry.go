@@ -1,5 +1,5 @@
 // Package telemetry writes what operators read: structured logs through slog, and metrics as lines in CloudWatch's embedded metric format, which
-// any log reader can parse too. Dimensions are function and job, never the table (cost); the table is a plain field of the line.
+// any log reader can parse too. Dimensions are function and job (where there is one), never the table (cost); the table is a plain field of the line.
 package telemetry
 
 import (
@@ -62,14 +62,17 @@ func (e *EMF) Emit(at time.Time, table maintenance.TableID, job maintenance.Job,
 		Metrics    []definition `json:"Metrics"`
 	}
 	definitions := make([]definition, 0, len(metrics))
-	line := map[string]any{"function": e.function, "job": string(job), "table": table.String()}
+	line, dimensions := map[string]any{"function": e.function, "table": table.String()}, []string{"function"}
+	if job != "" { // CloudWatch drops a metric whose dimension has no value
+		line["job"], dimensions = string(job), append(dimensions, "job")
+	}
 	for _, m := range metrics {
 		definitions = append(definitions, definition{m.Name, m.Unit})
 		line[m.Name] = m.Value
 	}
 	line["_aws"] = map[string]any{
 		"Timestamp":         at.UnixMilli(),
-		"CloudWatchMetrics": []directive{{contract.MetricNamespace, [][]string{{"function", "job"}}, definitions}},
+		"CloudWatchMetrics": []directive{{contract.MetricNamespace, [][]string{dimensions}, definitions}},
 	}
 	data, err := json.Marshal(line)
 	if err != nil {

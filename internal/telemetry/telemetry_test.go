@@ -24,4 +24,13 @@ func TestEMFLine(t *testing.T) {
 	if got := out.String(); got != want {
 		t.Errorf("line\n%swant\n%s", got, want)
 	}
+	out.Reset()
+	if err := sink.Emit(time.UnixMilli(1700000000000), table, "", telemetry.Counts(map[string]int64{"ledger_drift_partitions": 2})); err != nil {
+		t.Fatal(err)
+	}
+	want = `{"_aws":{"CloudWatchMetrics":[{"Namespace":"Firn","Dimensions":[["function"]],"Metrics":[{"Name":"ledger_drift_partitions","Unit":"Count"}]}],` +
+		`"Timestamp":1700000000000},"function":"report","ledger_drift_partitions":2,"table":"db.t"}` + "\n"
+	if got := out.String(); got != want { // no job: no dimension without a value, which CloudWatch would drop the metric for
+		t.Errorf("line\n%swant\n%s", got, want)
+	}
 }

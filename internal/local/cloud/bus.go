@@ -176,7 +176,11 @@ func (c *Cloud) Fire(ctx context.Context, part string) error {
 		}
 		allowed := c.guard.role(s.Target.RoleArn, iam.Request{Action: "lambda:InvokeFunction", Resource: s.Target.Arn})
 		err := fmt.Errorf("schedule %s may not call its function", s.ID)
-		for try := 0; allowed && err != nil && try <= s.Target.RetryPolicy.MaximumRetryAttempts; try++ {
+		retries := s.Target.RetryPolicy.MaximumRetryAttempts
+		if s.Target.RetryPolicy.MaximumEventAgeInSeconds == 0 {
+			retries = 185 // Scheduler's default
+		}
+		for try := 0; allowed && err != nil && try <= retries; try++ {
 			_, err = c.call(ctx, s.Target.Arn, []byte(s.Target.Input))
 		}
 		if err == nil {

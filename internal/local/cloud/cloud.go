@@ -188,3 +188,14 @@ func (c *Cloud) Invocations(verb string, version int) int {
 	}
 	return n
 }
+
+// Starts counts the processes of a function that were started, by its verb.
+func (c *Cloud) Starts(verb string) int {
+	n := 0
+	for _, name := range c.lambda.Names() {
+		if verbOf(name) == verb {
+			n += c.lambda.Stats(name).ColdStarts
+		}
+	}
+	return n
+}

@@ -234,6 +234,9 @@ func clockFails(t testing.TB, doc map[string]any) {
 	if err := d.Fire(t.Context(), "Clock"); err == nil {
 		t.Error("the clock's call succeeded")
 	}
+	if n := d.Starts(contract.FunctionSchedule); n != 4 {
+		t.Errorf("schedule was started %d times, want the call and three retries", n)
+	}
 	if n := len(d.Messages("Missed")); n != 1 {
 		t.Errorf("%d missed calls wait, want 1", n)
 	}

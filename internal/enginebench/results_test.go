@@ -123,7 +123,7 @@ func (r *results) print() {
 		if v < t.want != t.most && v != t.want {
 			verdict = "**missed**"
 		}
-		fmt.Printf("| %s | %s %g | %.2f | %s |\n", t.what, sign, t.want, v, verdict)
+		fmt.Printf("| %s | %s %g | %.3f | %s |\n", t.what, sign, t.want, v, verdict)
 	}
 }
 

@@ -42,7 +42,8 @@ type Walk struct {
 	Skip func(location string, err error) error
 
 	mu        sync.Mutex
-	manifests map[string]struct{}
+	manifests map[string]struct{} // by canonical location
+	spelled   map[string]struct{}
 	counts    Counts
 	memo      manifest.Memo
 }
@@ -56,8 +57,15 @@ func (w *Walk) Counts() Counts {
 	}
 }
 
-// Met reports whether a manifest was met, and remembers it.
+// Met reports whether a manifest was met, and remembers it. Lists name the same manifests in the same words again and again, so that most are known
+// before their location is looked into.
 func (w *Walk) Met(manifest string) (bool, error) {
+	w.mu.Lock()
+	_, met := w.spelled[manifest]
+	w.mu.Unlock()
+	if met {
+		return true, nil
+	}
 	p, err := placeOf(manifest)
 	if err != nil {
 		return false, fmt.Errorf("remember the manifest %q: %w", manifest, err)
@@ -65,10 +73,10 @@ func (w *Walk) Met(manifest string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.manifests == nil {
-		w.manifests = map[string]struct{}{}
+		w.manifests, w.spelled = map[string]struct{}{}, map[string]struct{}{}
 	}
-	_, met := w.manifests[p.canonical]
-	w.manifests[p.canonical] = struct{}{}
+	_, met = w.manifests[p.canonical]
+	w.manifests[p.canonical], w.spelled[manifest] = struct{}{}, struct{}{}
 	return met, nil
 }
 

@@ -13,10 +13,12 @@ import (
 	"firn/internal/parquet/layout"
 )
 
-// conversion turns a file's values into the leaf's form. dst may share memory with src. same says that every value keeps its PLAIN form.
+// conversion turns a file's values into the leaf's form. dst may share memory with src. same says that every value keeps its PLAIN form. plain, where
+// there is one, does the same from PLAIN values of a width to PLAIN values, which it appends.
 type conversion struct {
 	apply func(src, dst *column.Values) error
 	same  bool
+	plain func(dst, values []byte, width int) []byte
 }
 
 // newConversion chooses the conversion from a file's column to a leaf, or refuses.
@@ -190,7 +192,11 @@ func decimal(c *schema.Column, t iceberg.DecimalType, leaf *layout.Leaf) convers
 			}
 			return each(fixed, fixed, func(v parquet.FixedLenByteArray) (parquet.FixedLenByteArray, error) { return resize(v, leaf.Width) })
 		}
-		return decimalTo(fixed, leaf, func(v parquet.FixedLenByteArray) (int64, error) { return unscaled(v) }, narrow, wide)
+		to := decimalTo(fixed, leaf, func(v parquet.FixedLenByteArray) (int64, error) { return unscaled(v) }, narrow, wide)
+		if leaf.Kind == layout.Int64 && c.TypeLength() <= 8 {
+			to.plain = widenDecimals
+		}
+		return to
 	case parquet.Types.ByteArray:
 		if leaf.Kind == layout.Fixed {
 			return each(bytes, fixed, func(v parquet.ByteArray) (parquet.FixedLenByteArray, error) { return resize(v, leaf.Width) })
@@ -256,6 +262,23 @@ func unscaled(b []byte) (int64, error) {
 		return 0, err
 	}
 	return int64(binary.BigEndian.Uint64(w)), nil
+}
+
+// widenDecimals appends big-endian two's complement numbers of up to eight bytes as INT64.
+func widenDecimals(dst, values []byte, width int) []byte {
+	const word, bitsOfByte = 8, 8
+	for ; len(values) >= word; values = values[width:] {
+		v := int64(binary.BigEndian.Uint64(values)) >> (bitsOfByte * (word - width))
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
+	}
+	for ; len(values) >= width; values = values[width:] {
+		v := int64(int8(values[0]))
+		for _, x := range values[1:width] {
+			v = v<<bitsOfByte | int64(x)
+		}
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(v))
+	}
+	return dst
 }
 
 // resize sign-extends or shortens a big-endian two's complement number.

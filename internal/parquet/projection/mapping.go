@@ -159,6 +159,10 @@ func (a *Mapper) Entries(m *Mapping, c *chunk.Column, e *encoding.Entries) (*enc
 }
 
 func (a *Mapper) convert(m *Mapping, c *chunk.Column, plain []byte, n int) ([]byte, error) {
+	if m.convert.plain != nil && c.Width > 0 && len(plain) == n*c.Width {
+		a.plain = m.convert.plain(a.plain[:0], plain, c.Width)
+		return a.plain, nil
+	}
 	if err := a.from.SetPlain(c.Type, c.Width, plain, n); err != nil {
 		return nil, err
 	}

@@ -19,6 +19,10 @@ var pagesText string // embedded text
 func (s *Server) page(build func(*http.Request) (name string, data any, err error)) http.HandlerFunc {
 	templates, parseErr := template.New("pages").Funcs(template.FuncMap{
 		"size": inspect.Size, "path": url.PathEscape,
+		"dollars": func(micros int64) string { return fmt.Sprintf("%.4f", float64(micros)/1e6) },
+		"dict": func(first string, a Attempt, second string, b Attempt) map[string]Attempt {
+			return map[string]Attempt{first: a, second: b}
+		},
 		"time": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") },
 		"ms":   func(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05Z") },
 	}).Parse(pagesText)

@@ -71,6 +71,8 @@ type Server struct {
 	schedule *schedule.Function
 	poller   *poller
 	started  time.Time
+	// polled is the last comparison of the catalogs, walked the last walk of schedule.
+	polled, walked attempt
 }
 
 // New wires the twin; nothing runs yet.
@@ -158,13 +160,17 @@ func every(ctx context.Context, interval time.Duration, fn func(context.Context)
 // poll compares pointers, and delivers again what failed. What it cannot do it tries again the next time.
 func (s *Server) poll(ctx context.Context) {
 	s.queue.Redeliver()
-	if err := s.poller.poll(ctx); err != nil && ctx.Err() == nil {
+	err := s.poller.poll(ctx)
+	s.polled.note(s.deps.Now(), err)
+	if err != nil && ctx.Err() == nil {
 		s.deps.Log.ErrorContext(ctx, "poll catalogs", "error", err)
 	}
 }
 
 func (s *Server) walk(ctx context.Context) {
-	if _, err := s.schedule.Handle(ctx, nil); err != nil && ctx.Err() == nil {
+	_, err := s.schedule.Handle(ctx, nil)
+	s.walked.note(s.deps.Now(), err)
+	if err != nil && ctx.Err() == nil {
 		s.deps.Log.ErrorContext(ctx, "walk catalogs", "error", err)
 	}
 }

@@ -350,3 +350,33 @@ func TestBadOptionsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestPagesSayWhy: an operator reads why a table is as it is, on which figures, and whether the twin itself is well; tables have captions and headers, and no
+// style takes their roles away.
+func TestPagesSayWhy(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, serve.Options{})
+	f.run(t, func() bool {
+		return len(f.decisions(t)) > 0 && strings.Contains(get(t, f.server, "/"), "Catalogs walked at")
+	})
+	for path, words := range map[string][]string{
+		"/": {
+			"Observing only", "due, and only observed", "<details><summary>why</summary>", "files under 75 %", "/tables/" + f.id.String() + "/health", "Catalogs compared at",
+			"<caption>tables that were looked at</caption>", `<th scope="col">standing</th>`, "<main>",
+		},
+		"/tables/" + f.id.String(): {
+			"due, and only observed", "worst_small_files 12", "<summary>figures</summary>", "0 in 24 hours", "firn explain --table", "<caption>decisions, newest first",
+		},
+	} {
+		page := get(t, f.server, path)
+		for _, word := range append(words, "</main>\n</body>") {
+			if !strings.Contains(page, word) {
+				t.Errorf("%s does not say %q:\n%s", path, word, page)
+			}
+		}
+		if strings.Contains(page, "display: block") || strings.Count(page, "<table>") != strings.Count(page, "<caption>") ||
+			strings.Count(page, "<div") != strings.Count(page, "</div>") {
+			t.Errorf("%s: tables without captions or roles:\n%s", path, page)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"firn/internal/local"
@@ -43,6 +44,14 @@ type TableRow struct {
 	Manifests   int64 `json:"manifests"`
 	// RunID is the run that holds the table, "" when it is free.
 	RunID maintenance.RunID `json:"run_id,omitempty"`
+	// Standing says in words how the table is and why it is so.
+	Standing string `json:"standing"`
+	// NextLook is when a trigger that goes by the clock may become due, ReconciledAt when the ledger was last counted anew; nil when not known.
+	NextLook     *time.Time `json:"next_look"`
+	ReconciledAt *time.Time `json:"reconciled_at"`
+	// RunsToday and SpentMicros (this month, by the cost model) are of automatic runs.
+	RunsToday   int   `json:"runs_today"`
+	SpentMicros int64 `json:"spent_micros"`
 	// Decision and LastRun are the newest ones, nil when there is none.
 	Decision *state.Decision `json:"decision"`
 	LastRun  *RunRow         `json:"last_run"`
@@ -75,10 +84,41 @@ type QueueView struct {
 	Dead    []local.Letter `json:"dead"`
 	Runs    []string       `json:"runs"`
 	Started time.Time      `json:"started"`
+	// Polled is the last comparison of the catalogs' pointers, Walked the last walk through them by the clock.
+	Polled Attempt `json:"polled"`
+	Walked Attempt `json:"walked"`
+}
+
+// Attempt is when something was last done, and how it failed.
+type Attempt struct {
+	At    *time.Time `json:"at"`
+	Fault string     `json:"fault,omitempty"`
+}
+
+// attempt is an Attempt that is noted in the background.
+type attempt struct {
+	mu   sync.Mutex
+	last Attempt
+}
+
+func (a *attempt) note(at time.Time, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at = at.UTC()
+	a.last = Attempt{At: &at}
+	if err != nil {
+		a.last.Fault = err.Error()
+	}
+}
+
+func (a *attempt) read() Attempt {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.last
 }
 
 func (s *Server) queueView() QueueView {
-	return QueueView{Depth: s.queue.Depth(), Refused: s.queue.Refused(), Dead: s.queue.Dead(), Runs: s.runs.Active(), Started: s.started.UTC()}
+	return QueueView{Depth: s.queue.Depth(), Refused: s.queue.Refused(), Dead: s.queue.Dead(), Runs: s.runs.Active(), Started: s.started.UTC(), Polled: s.polled.read(), Walked: s.walked.read()}
 }
 
 // tables lists the tables that were looked at.
@@ -115,6 +155,16 @@ func (s *Server) row(ctx context.Context, id maintenance.TableID) (TableRow, []s
 		at := time.UnixMilli(head.LookedAtMS).UTC()
 		row.LookedAt = &at
 	}
+	row.NextLook, row.ReconciledAt = instant(head.NextLookMS), instant(head.ReconciledMS)
+	now := s.deps.Now().UTC()
+	if head.Spending.Month == now.Format("2006-01") {
+		row.SpentMicros = head.Spending.Micros
+	}
+	for _, ms := range head.Spending.Runs {
+		if now.Sub(time.UnixMilli(ms)) < 24*time.Hour {
+			row.RunsToday++
+		}
+	}
 	var counters []state.PartitionCounters
 	for _, shard := range shards {
 		counters = append(counters, shard.Partitions...)
@@ -149,7 +199,41 @@ func (s *Server) row(ctx context.Context, id maintenance.TableID) (TableRow, []s
 		last := runRow(runs[0])
 		row.LastRun = &last
 	}
+	row.Standing = row.standing()
 	return row, counters, nil
+}
+
+// instant is a time in milliseconds since the epoch, nil for 0.
+func instant(ms int64) *time.Time {
+	if ms == 0 {
+		return nil
+	}
+	at := time.UnixMilli(ms).UTC()
+	return &at
+}
+
+// standing is the newest decision in words.
+func (r TableRow) standing() string {
+	d := r.Decision
+	switch {
+	case r.RunID != "":
+		return "a run is at work"
+	case d == nil:
+		return "no decision yet"
+	case d.Skip != "":
+		return "left alone: " + d.Skip
+	case len(d.Due) == 0:
+		return "nothing is due"
+	case d.Action == "observe":
+		return "due, and only observed"
+	case d.Action == "waiting":
+		return "due, waiting for a place among the runs"
+	case d.Action == "pending":
+		return "due, another run had the table"
+	case r.LastRun != nil && r.LastRun.RunID == d.RunID:
+		return "its run ended: " + string(r.LastRun.Outcome)
+	}
+	return "due, a run was started"
 }
 
 func runRow(r state.RunRecord) RunRow {

@@ -154,24 +154,25 @@ func TestManifestMerge(t *testing.T) {
 		property, value string
 		want            int
 	}{
-		{"commit.manifest-merge.enabled", "false", 6}, {"commit.manifest.min-count-to-merge", "7", 6},
+		{"commit.manifest-merge.enabled", "false", 6},
+		{"commit.manifest.min-count-to-merge", "7", 6},
 		{"commit.manifest.min-count-to-merge", "6", 1},
 	} {
 		b := newBench(t)
 		w := icebergtest.NewWorld(t)
-		tbl := w.NewTable("db.t", icebergtest.Property(c.property, c.value))
+		tbl := w.NewTable("db.m", icebergtest.Property(c.property, c.value))
 		for i := range 5 {
 			tbl.Commit(icebergtest.Append(icebergtest.Row{i, "a", 1.5}))
 		}
-		b.world(w, tbl, "db.t")
-		b.must("call", "rewrite_data_files", "--table", "db.t", "--option", "min-input-files=2")
-		after, st := b.load("db.t")
+		b.world(w, tbl, "db.m")
+		b.must("call", "rewrite_data_files", "--table", "db.m", "--option", "min-input-files=2")
+		after, st := b.load("db.m")
 		manifests, err := lake.Manifests(context.Background(), st, after.Metadata.CurrentSnapshot())
 		if err != nil || len(manifests) != c.want {
 			t.Errorf("%s=%s: %d manifests, %v: want %d", c.property, c.value, len(manifests), err, c.want)
 		}
-		b.must("call", "rewrite_manifests", "--table", "db.t") // which is asked to merge
-		if after, _ = b.load("db.t"); after.Metadata.CurrentSnapshot().Summary.Operation != table.OpReplace {
+		b.must("call", "rewrite_manifests", "--table", "db.m") // which is asked to merge
+		if after, _ = b.load("db.m"); after.Metadata.CurrentSnapshot().Summary.Operation != table.OpReplace {
 			t.Errorf("%s=%s: %v", c.property, c.value, after.Metadata.CurrentSnapshot())
 		}
 		if manifests, err = lake.Manifests(context.Background(), st, after.Metadata.CurrentSnapshot()); err != nil || len(manifests) != 1 ||

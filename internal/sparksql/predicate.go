@@ -51,11 +51,10 @@ type Column struct {
 
 // String joins the parts with dots, inside of the transform.
 func (c Column) String() string {
-	path := strings.Join(c.Parts, ".")
 	if c.Transform != "" {
-		path = c.Transform + "(" + path + ")"
+		return c.Transform + "(" + strings.Join(c.Parts, ".") + ")"
 	}
-	return path
+	return strings.Join(c.Parts, ".")
 }
 
 // maxDepth bounds the nesting of a condition: the parser and everything behind it recurse.
@@ -477,13 +476,12 @@ func (x *Predicate) String() string {
 		}
 		return v.Text
 	}
-	values := make([]string, len(x.Values))
-	for i, v := range x.Values {
-		values[i] = quote(v)
+	var values, args []string
+	for _, v := range x.Values {
+		values = append(values, quote(v))
 	}
-	args := make([]string, len(x.Args))
-	for i, a := range x.Args {
-		args[i] = a.String()
+	for _, a := range x.Args {
+		args = append(args, a.String())
 	}
 	switch x.Op {
 	case OpAnd, OpOr:

@@ -70,26 +70,38 @@ func TestLists(t *testing.T) {
 		fault string
 	}{
 		{
-			"CSV", map[string][]byte{"s3://l/l.csv": []byte("last_modified,other,File_Path\n2026-11-25 12:00:00.123,1,\"s3://b/a,b\"\n2026-11-25T12:00:00.123Z,,s3://b/c\n,,s3://b/d\n")},
-			"s3://l/l.csv", []Object{{"s3://b/a,b", -1, noon}, {"s3://b/c", -1, noon}, {"s3://b/d", -1, 0}}, "",
+			"CSV",
+			map[string][]byte{"s3://l/l.csv": []byte("last_modified,other,File_Path\n2026-11-25 12:00:00.123,1,\"s3://b/a,b\"\n2026-11-25T12:00:00.123Z,,s3://b/c\n,,s3://b/d\n")},
+			"s3://l/l.csv",
+			[]Object{{"s3://b/a,b", -1, noon}, {"s3://b/c", -1, noon}, {"s3://b/d", -1, 0}},
+			"",
 		},
 		{
-			"JSON Lines", map[string][]byte{"s3://l/l.jsonl": []byte("{\"file_path\":\"s3://b/é\",\"last_modified\":1795608000123,\"size\":7}\n\n{\"file_path\":\"s3://b/c\",\"last_modified\":null}\n")},
-			"s3://l/l.jsonl", []Object{{"s3://b/é", 7, noon}, {"s3://b/c", -1, 0}}, "",
+			"JSON Lines",
+			map[string][]byte{"s3://l/l.jsonl": []byte("{\"file_path\":\"s3://b/é\",\"last_modified\":1795608000123,\"size\":7}\n\n{\"file_path\":\"s3://b/c\",\"last_modified\":null}\n")},
+			"s3://l/l.jsonl",
+			[]Object{{"s3://b/é", 7, noon}, {"s3://b/c", -1, 0}},
+			"",
 		},
 		{
-			"Spark's folder", map[string][]byte{
+			"Spark's folder",
+			map[string][]byte{
 				"s3://l/view/_SUCCESS": nil, "s3://l/view/.part-0.crc": nil, "s3://l/view/part-1.snappy.parquet": rows(t, view{"s3://b/a", deprecated.Int96{uint32(nanos), uint32(nanos >> 32), day}}),
 			},
-			"s3://l/view", []Object{{"s3://b/a", -1, noon}}, "",
+			"s3://l/view",
+			[]Object{{"s3://b/a", -1, noon}},
+			"",
 		},
 		{
-			"inventory in Parquet", map[string][]byte{
+			"inventory in Parquet",
+			map[string][]byte{
 				"s3://d/i/manifest.json": manifest("Parquet", "message s3.inventory {}"),
 				"s3://d/x/part 1.parquet": rows(t, inventoryRow{"b", "a b%20", &size, time.UnixMilli(noon), &yes, &no},
 					inventoryRow{"b", "old", &size, time.UnixMilli(noon), &no, &no}, inventoryRow{"b", "gone", nil, time.UnixMilli(noon), &yes, &yes}),
 			},
-			"s3://d/i/manifest.json", []Object{{"s3://b/a b%20", 7, noon}}, "",
+			"s3://d/i/manifest.json",
+			[]Object{{"s3://b/a b%20", 7, noon}},
+			"",
 		},
 		{"ORC", map[string][]byte{"s3://d/i/manifest.json": manifest("ORC", "struct<bucket:string>")}, "s3://d/i/manifest.json", nil, "Parquet or CSV"},
 		{"ORC file", nil, "s3://l/l.orc", nil, "ORC"},

@@ -367,15 +367,29 @@ type Batch struct {
 }
 
 // Batches cuts a plan's groups into commits: one without partial progress, else ceil(groups / max-commits) groups a commit. With 11 groups and at
-// most 10 commits that is 6 commits of two groups.
-func (o *DataFilesOptions) Batches(groups int) []Batch {
+// most 10 commits that is 6 commits of two groups. The first commit takes at least together groups.
+func (o *DataFilesOptions) Batches(groups, together int) []Batch {
 	size := groups
 	if o.PartialProgress {
 		size = (groups + o.MaxCommits - 1) / o.MaxCommits
 	}
 	var batches []Batch
-	for first := 0; first < groups; first += size {
-		batches = append(batches, Batch{First: first, Count: min(size, groups-first)})
+	for first := 0; first < groups; {
+		b := Batch{First: first, Count: min(max(size, together-first), groups-first)}
+		batches = append(batches, b)
+		first += b.Count
 	}
 	return batches
+}
+
+// WithoutRowIDs is how many groups, from the first on, a commit to a table of format version 3 takes together: up to the last one whose rows have no
+// IDs yet, as after an upgrade. Any commit gives IDs to all of them (Iceberg spec, Row Lineage for Upgraded Tables), and a rewrite that was made
+// before would take them away again, which is a conflict.
+func WithoutRowIDs(groups []maintenance.FileGroup) int {
+	for i, g := range slices.Backward(groups) {
+		if !g.HasRowLineage {
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -277,7 +277,7 @@ func TestDataFilesInvariants(t *testing.T) {
 			t.Fatalf("totals %d/%d/%d of %d files", plan.TotalFiles, plan.TotalBytes, plan.SkippedFiles, len(in))
 		}
 		next := 0
-		batches := opts.Batches(len(plan.Groups))
+		batches := opts.Batches(len(plan.Groups), 0)
 		for _, b := range batches {
 			if b.First != next || b.Count < 1 {
 				t.Fatalf("batches %v leave a gap or are empty", batches)
@@ -342,13 +342,22 @@ func rewritten(in []maintenance.FileStats, plan maintenance.RewritePlan, opts *d
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		groups, maxCommits int
-		want               []int
-	}{{5, 3, []int{2, 2, 1}}, {13, 10, []int{2, 2, 2, 2, 2, 2, 1}}, {11, 10, []int{2, 2, 2, 2, 2, 1}}, {10, 10, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}, {0, 10, nil}} {
+		groups, maxCommits, together int
+		want                         []int
+	}{
+		{5, 3, 0, []int{2, 2, 1}},
+		{13, 10, 0, []int{2, 2, 2, 2, 2, 2, 1}},
+		{11, 10, 0, []int{2, 2, 2, 2, 2, 1}},
+		{10, 10, 0, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},
+		{0, 10, 0, nil},
+		{5, 3, 1, []int{2, 2, 1}},
+		{5, 3, 4, []int{4, 1}},
+		{5, 3, 5, []int{5}},
+	} {
 		opts := decide.DefaultDataFilesOptions()
 		opts.PartialProgress, opts.MaxCommits = true, c.maxCommits
 		var got []int
-		for _, b := range opts.Batches(c.groups) {
+		for _, b := range opts.Batches(c.groups, c.together) {
 			got = append(got, b.Count)
 		}
 		if !reflect.DeepEqual(got, c.want) {
@@ -356,7 +365,24 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	opts := decide.DefaultDataFilesOptions()
-	if got := opts.Batches(7); !reflect.DeepEqual(got, []decide.Batch{{First: 0, Count: 7}}) {
+	if got := opts.Batches(7, 3); !reflect.DeepEqual(got, []decide.Batch{{First: 0, Count: 7}}) {
 		t.Errorf("without partial progress: %v", got)
+	}
+}
+
+// Groups whose rows have no IDs yet go together, with those between them.
+func TestWithoutRowIDs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		lineage []bool
+		want    int
+	}{{nil, 0}, {[]bool{true, true}, 0}, {[]bool{true, false, true}, 2}, {[]bool{false, false}, 2}} {
+		var groups []maintenance.FileGroup
+		for _, has := range c.lineage {
+			groups = append(groups, maintenance.FileGroup{HasRowLineage: has})
+		}
+		if got := decide.WithoutRowIDs(groups); got != c.want {
+			t.Errorf("%v: %d together, want %d", c.lineage, got, c.want)
+		}
 	}
 }

@@ -145,7 +145,7 @@ func selectFiles(t *testing.T, ref *icebergtest.Ref, table *lake.Table, request 
 		}
 	}
 	slices.Sort(paths)
-	return paths, len(opts.Batches(len(plan.Groups))), nil
+	return paths, len(opts.Batches(len(plan.Groups), 0)), nil
 }
 
 func schemaOf(t *testing.T, table *lake.Table) where.Schema {

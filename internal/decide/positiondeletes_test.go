@@ -241,7 +241,7 @@ func TestPositionDeletesOptions(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err = decide.ParsePositionDeletesOptions(nil, decide.TableFacts{}, 2); err != nil || o.TargetFileSizeBytes != 64<<20 || o.FileScoped || o.Vectors ||
-		o.MaxFileGroupSizeBytes != 100<<30 || o.MinInputFiles != 5 || len(o.Batches(3)) != 1 {
+		o.MaxFileGroupSizeBytes != 100<<30 || o.MinInputFiles != 5 || len(o.Batches(3, 0)) != 1 {
 		t.Errorf("defaults %+v, %v", o, err)
 	}
 	for options, want := range map[string]string{

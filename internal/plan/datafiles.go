@@ -258,7 +258,11 @@ func summaryOf(plan maintenance.RewritePlan) DataFilesSummary {
 
 // writeGroups writes the groups of a selection.
 func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, sel selection) error {
-	return p.writeBatches(ctx, index, sel.pinned, sel.opts.Batches(len(sel.groups)), func(g int) (handoff.Group, error) {
+	together := 0
+	if sel.pinned.FormatVersion >= 3 {
+		together = decide.WithoutRowIDs(sel.groups)
+	}
+	return p.writeBatches(ctx, index, sel.pinned, sel.opts.Batches(len(sel.groups), together), func(g int) (handoff.Group, error) {
 		return p.group(sel.groups[g], sel)
 	})
 }

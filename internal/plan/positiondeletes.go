@@ -75,7 +75,7 @@ func (p *planner) rewritePositionDeleteFiles(ctx context.Context, index *handoff
 	if err != nil {
 		return err
 	}
-	return p.writeBatches(ctx, index, pinned, opts.Batches(len(plan.Groups)), func(g int) (handoff.Group, error) {
+	return p.writeBatches(ctx, index, pinned, opts.Batches(len(plan.Groups), 0), func(g int) (handoff.Group, error) {
 		return p.deleteGroup(scan, plan.Groups[g], opts, targets[scopeOf(plan.Groups[g])], pinned)
 	})
 }

@@ -119,13 +119,13 @@ func TestInventory(t *testing.T) {
 	before := r.objects("")
 	var rows bytes.Buffer
 	for _, l := range before {
-		latest, size := "true", "0"
+		latest := "true"
 		if strings.Contains(l, "old version") {
 			latest = "false"
 		}
 		info, err := r.world.Store.Head(context.Background(), l)
 		r.must(err)
-		size = fmt.Sprint(info.SizeBytes)
+		size := fmt.Sprint(info.SizeBytes)
 		fmt.Fprintf(&rows, "\"world\",\"%s\",\"v1\",\"%s\",\"false\",\"%s\",\"%s\"\n", encoded(strings.TrimPrefix(l, "s3://world/")), latest, size,
 			r.now.Add(-9*24*time.Hour).UTC().Format("2006-01-02T15:04:05.000Z"))
 	}

@@ -113,4 +113,4 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-replace github.com/substrait-io/substrait => ./stubs/substrait
+replace github.com/substrait-io/substrait => ./tools/substrait

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// run measures one process, and returns what it wrote.
-func run(t *testing.T, cmd *exec.Cmd) (figure, string) {
+// run measures one process.
+func run(t *testing.T, cmd *exec.Cmd) figure {
 	t.Helper()
 	var text strings.Builder
 	cmd.Stdout, cmd.Stderr = &text, &text
@@ -31,7 +31,7 @@ func run(t *testing.T, cmd *exec.Cmd) (figure, string) {
 	}
 	usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	busy := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return figure{CPU: busy.Seconds(), Wall: time.Since(start).Seconds(), RSS: float64(usage.Maxrss<<10) / 1e6}, text.String()
+	return figure{CPU: busy.Seconds(), Wall: time.Since(start).Seconds(), RSS: float64(usage.Maxrss<<10) / 1e6}
 }
 
 // TestBench measures, and prints the figures as Markdown.
@@ -139,16 +139,16 @@ func (b *bench) contest(name string) figure {
 	switch who {
 	case "firn":
 		b.lake.reset(how != "no level")
-		f, _ = run(b.T, inOneCore(b.lake.rewrite(), how))
+		f = run(b.T, inOneCore(b.lake.rewrite(), how))
 		glob = b.lake.outputs()
 		defer b.lake.clear()
 	case "duckdb":
 		cmd := exec.Command(b.python, "duckdb_peer.py", "merge", b.folder, strconv.Itoa(b.files), b.deletesFolder(), filepath.Join(out, "out.parquet"), b.codec,
 			strconv.Itoa(zstdLevel), b.order)
 		cmd.Env = append(os.Environ(), preload()...)
-		f, _ = run(b.T, cmd)
+		f = run(b.T, cmd)
 	default:
-		f, _ = run(b.T, inOneCore(b.self(who, how, out), how))
+		f = run(b.T, inOneCore(b.self(who, how, out), how))
 	}
 	f.Workload, f.Contestant, f.Input, f.Bytes = b.name, name, b.input, b.sizeOf(matches(b.T, glob))
 	if (who == "engine" || who == "firn") && !b.results.checked(b.name, name) {

@@ -5,6 +5,7 @@ package enginebench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -184,7 +185,7 @@ func arrowMerge(files []string, out string) (err error) {
 				return err
 			}
 		}
-		if err := records.Err(); err != nil && err != io.EOF {
+		if err := records.Err(); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		records.Release()

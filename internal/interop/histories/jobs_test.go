@@ -38,7 +38,9 @@ func (h *history) weights() []choice {
 		{"rewrite_data_files", 6},
 		{"rewrite_position_delete_files", positions},
 		{"rewrite_equality_delete_files", equalities},
-		{"rewrite_manifests", 4}, {"expire_snapshots", 4}, {"remove_orphan_files", 4},
+		{"rewrite_manifests", 4},
+		{"expire_snapshots", 4},
+		{"remove_orphan_files", 4},
 	}
 }
 

@@ -63,8 +63,14 @@ func newModel(rng *rand.Rand) *model {
 	return &model{
 		rng: rng, nextID: 1, nextCol: 9, refs: map[string]rows{"main": {}}, tags: map[string]rows{},
 		columns: []column{
-			{colID, "id", "long"}, {colCat, "cat", "string"}, {colAt, "at", "timestamptz"}, {4, "amount", "decimal(10, 2)"}, {5, "score", "double"},
-			{6, "day", "date"}, {7, "note", "string"}, {8, "n", "int"},
+			{colID, "id", "long"},
+			{colCat, "cat", "string"},
+			{colAt, "at", "timestamptz"},
+			{4, "amount", "decimal(10, 2)"},
+			{5, "score", "double"},
+			{6, "day", "date"},
+			{7, "note", "string"},
+			{8, "n", "int"},
 		},
 	}
 }
@@ -93,18 +99,18 @@ func content(columns []column, rs rows) icebergtest.Content {
 }
 
 func (c column) iceberg() iceberg.Type {
-	switch {
-	case c.typ == "long":
+	switch c.typ {
+	case "long":
 		return iceberg.PrimitiveTypes.Int64
-	case c.typ == "int":
+	case "int":
 		return iceberg.PrimitiveTypes.Int32
-	case c.typ == "double":
+	case "double":
 		return iceberg.PrimitiveTypes.Float64
-	case c.typ == "date":
+	case "date":
 		return iceberg.PrimitiveTypes.Date
-	case c.typ == "timestamptz":
+	case "timestamptz":
 		return iceberg.PrimitiveTypes.TimestampTz
-	case c.typ == "string":
+	case "string":
 		return iceberg.PrimitiveTypes.String
 	}
 	var p, s int

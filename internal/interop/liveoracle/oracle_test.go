@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	seeds = flag.String("seeds", "", "tables to draw: a number, or the first and last of a range") //nolint:gochecknoglobals // flags of the test binary
-	calls = flag.Int("calls", 8, "calls on each table")                                            //nolint:gochecknoglobals // as above
+	seeds = flag.String("seeds", "", "tables to draw: a number, or the first and last of a range")
+	calls = flag.Int("calls", 8, "calls on each table")
 )
 
 // finding is a line of oracle.py.

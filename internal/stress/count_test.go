@@ -46,12 +46,12 @@ type (
 // countRuns reads the work folder.
 func countRuns(home, table string) (counts, error) {
 	c := counts{reasons: map[string]int{}}
-	jobs, err := filepath.Glob(filepath.Join(home, "firn", "work", "runs", "*", "*"))
+	jobs, err := filepath.Glob(filepath.Join(home, "firn", "work", "runs", "*", "*", "index.json"))
 	if err != nil {
 		return c, err
 	}
 	for _, dir := range jobs {
-		if err := c.job(dir, table); err != nil {
+		if err := c.job(filepath.Dir(dir), table); err != nil {
 			return c, err
 		}
 	}

@@ -94,7 +94,7 @@ func (b *build) survey(ctx context.Context, spec iceberg.PartitionSpec, manifest
 	group.SetLimit(clusterReaders)
 	for i, m := range manifests {
 		group.Go(func() error {
-			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{WithoutStats: true, Memo: &b.memo}) {
+			for e, err := range lake.Entries(ctx, unremembered(b.p.Store), m, lake.EntryOptions{WithoutStats: true, Memo: &b.memo}) {
 				if err != nil {
 					return err
 				}

@@ -48,9 +48,13 @@ func nextPass(places []place, weights []int64, target int64) []int {
 	return windows
 }
 
-// unremembered is a store without its memory for decoded manifests: what is read here once or twice must not push out what others ask for, nor be
-// held with statistics that nobody asks for.
-type unremembered struct{ store.Reader }
+// unremembered is a store without its memory: what is read here once or twice must not push out what others ask for, nor be held.
+func unremembered(st store.Reader) store.Reader {
+	if m, ok := st.(*memory); ok {
+		st = m.ReadWriter
+	}
+	return struct{ store.Reader }{st}
+}
 
 // chunkBytes is how many bytes of entries are packed at once.
 const chunkBytes = 256 << 10
@@ -151,7 +155,7 @@ func (b *build) collect(ctx context.Context, w *roller, spools []*spool, ps pass
 		group.Go(func() error {
 			slices.SortFunc(entries, func(a, b wanted) int { return int(a.entry - b.entry) })
 			n := int32(0)
-			for e, err := range lake.Entries(ctx, unremembered{b.p.Store}, m, lake.EntryOptions{Memo: &b.memo}) {
+			for e, err := range lake.Entries(ctx, unremembered(b.p.Store), m, lake.EntryOptions{Memo: &b.memo}) {
 				if err != nil {
 					return err
 				}

@@ -87,6 +87,9 @@ func (a *app) printCall(job maintenance.Job, report maintenance.ReportOutput, as
 	if len(result.Plan) > 0 && result.Outcome == maintenance.DryRun {
 		fmt.Fprintf(w, "plan\t%s\n", result.Plan)
 	}
+	if result.PlanLocation != "" {
+		fmt.Fprintf(w, "plan\t%s\n", result.PlanLocation)
+	}
 	return w.Flush()
 }
 
@@ -131,6 +134,9 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 	}
 	if len(result.Plan) > 0 && result.Outcome == maintenance.DryRun {
 		object["plan"] = result.Plan
+	}
+	if result.PlanLocation != "" {
+		object["plan_location"] = result.PlanLocation
 	}
 	return object
 }

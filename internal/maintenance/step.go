@@ -253,8 +253,9 @@ type JobOutcome struct {
 	// Files are the locations that a dry run or an orphan sweep names; at most 20 travel here, the rest is in FilesLocation.
 	Files         []string `json:"files,omitempty"`
 	FilesLocation string   `json:"files_location,omitempty"`
-	// Plan is the dry run's plan, in the job's own shape.
-	Plan json.RawMessage `json:"plan,omitempty"`
+	// Plan is the dry run's plan, in the job's own shape. One of more than 32 KB does not travel: PlanLocation is the object that holds it, as "detail".
+	Plan         json.RawMessage `json:"plan,omitempty"`
+	PlanLocation string          `json:"plan_location,omitempty"`
 	// Waiting are the files of an expiry that a later run deletes; nil when none wait.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Contention says what other writers cost a rewrite; nil when they cost nothing.

@@ -39,9 +39,19 @@ func (g *gatherer) read(ctx context.Context, location string, v any) (bool, erro
 	return err == nil, err
 }
 
+// maxPlanBytes bounds the plan in a job's outcome: the outcomes of five jobs are the data of one state, and with a run's request one item of its history.
+const maxPlanBytes = 32 << 10
+
 // job tells how a planned job ended.
 func (g *gatherer) job(ctx context.Context, index handoff.Index) (maintenance.JobOutcome, error) {
-	out := maintenance.JobOutcome{Job: index.Job, Outcome: index.Outcome, Reason: index.Reason, Columns: zeroColumns(index.Job), Plan: index.Detail}
+	out := maintenance.JobOutcome{Job: index.Job, Outcome: index.Outcome, Reason: index.Reason, Columns: zeroColumns(index.Job)}
+	switch {
+	case !index.DryRun:
+	case len(index.Detail) <= maxPlanBytes:
+		out.Plan = index.Detail
+	default:
+		out.PlanLocation = g.work.Index(index.Job)
+	}
 	switch {
 	case index.Outcome != "":
 		return out, nil

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -246,5 +247,32 @@ func TestOutcomeEvents(t *testing.T) {
 	if len(w.events) != 1 || len(told) != 2 || told[0] != told[1] || !strings.Contains(told[0], string(w.run.RunID)) ||
 		!strings.Contains(told[0], `"outcome":"nothing_to_do"`) {
 		t.Errorf("events %v", w.events)
+	}
+}
+
+// A plan of any size leaves an outcome that fits a state's data and an item of the history: only a dry run's travels, and only when it is short.
+func TestPlanTravelsWhenShort(t *testing.T) {
+	t.Parallel()
+	short, long := json.RawMessage(`{"expired":[1]}`), json.RawMessage(`{"expired":["`+strings.Repeat("x", 500_000)+`"]}`)
+	for name, c := range map[string]struct {
+		detail json.RawMessage
+		dry    bool
+		plan   json.RawMessage
+		named  bool
+	}{
+		"short": {short, true, short, false}, "long": {long, true, nil, true}, "no dry run": {long, false, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			location := w.work.Index(maintenance.ExpireSnapshots)
+			w.write(t, location, &handoff.Index{
+				V: contract.PayloadVersion, Job: maintenance.ExpireSnapshots, DryRun: c.dry, Outcome: maintenance.NothingToDo, Detail: c.detail,
+			})
+			got := w.handle(t, nil).Jobs[0]
+			if string(got.Plan) != string(c.plan) || c.named != (got.PlanLocation == location) {
+				t.Errorf("plan of %d bytes at %q, want %d bytes, named %t", len(got.Plan), got.PlanLocation, len(c.plan), c.named)
+			}
+		})
 	}
 }

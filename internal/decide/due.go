@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -15,10 +16,10 @@ const smallShare = "75 % of the target"
 
 // PartitionFacts is what the ledger knows of one partition.
 type PartitionFacts struct {
-	// Name is for messages.
-	Name       string
-	DataFiles  int64
-	SmallFiles int64
+	// Name tells it from others; Title is for messages, Name where it is empty.
+	Name, Title string
+	DataFiles   int64
+	SmallFiles  int64
 	// PositionDeleteFiles and EqualityDeleteFiles are live; deletion vectors are not counted here, a data file has one at most.
 	PositionDeleteFiles int64
 	EqualityDeleteFiles int64
@@ -194,11 +195,11 @@ func (in *DueInput) heldBack(job maintenance.Job, p policy.Policy) string {
 	case !g.Windows.Open(time.UnixMilli(in.NowMS)):
 		return "outside of the windows"
 	case g.MinInterval > 0 && in.LastRunMS > 0 && since(in.LastRunMS) < g.MinInterval:
-		return fmt.Sprintf("%s since the last run, min-interval is %s", since(in.LastRunMS).Round(time.Second), policy.FormatAge(g.MinInterval))
+		return fmt.Sprintf("%s since the last run, min-interval is %s", roundAge(since(in.LastRunMS)), policy.FormatAge(g.MinInterval))
 	case least > 0 && last > 0 && since(last) < least:
-		return fmt.Sprintf("%s since the job's last run, trigger.min-interval is %s", since(last).Round(time.Second), policy.FormatAge(least))
+		return fmt.Sprintf("%s since the job's last run, trigger.min-interval is %s", roundAge(since(last)), policy.FormatAge(least))
 	case g.QuietPeriod > 0 && since(in.LastCommitMS) < g.QuietPeriod && (g.MaxQuietWait == 0 || since(idle) < g.MaxQuietWait):
-		return fmt.Sprintf("%s since the last commit, quiet-period is %s", since(in.LastCommitMS).Round(time.Second), policy.FormatAge(g.QuietPeriod))
+		return fmt.Sprintf("%s since the last commit, quiet-period is %s", roundAge(since(in.LastCommitMS)), policy.FormatAge(g.QuietPeriod))
 	}
 	return ""
 }
@@ -354,7 +355,7 @@ func (in *DueInput) byClock(job maintenance.Job, interval time.Duration) (bool, 
 		return true, "it never ran"
 	}
 	age := time.Duration(in.NowMS-since) * time.Millisecond
-	what := fmt.Sprintf("%s since the last run, the interval is %s", age.Round(time.Second), policy.FormatAge(interval))
+	what := fmt.Sprintf("%s since the last run, the interval is %s", roundAge(age), policy.FormatAge(interval))
 	return age >= interval, what
 }
 
@@ -381,7 +382,10 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 	for _, p := range in.Partitions {
 		if due, why := in.partitionDue(p, t, hysteresis); due {
 			d.Due, d.Partition, d.Debt, d.MinInputFiles = true, p.Name, max(d.Debt, 1), in.minInputFiles(p, t)
-			d.Reason = fmt.Sprintf("partition %q: %s", p.Name, why)
+			d.Reason = why
+			if title := cmp.Or(p.Title, p.Name); title != "" {
+				d.Reason = fmt.Sprintf("partition %s: %s", title, why)
+			}
 			return d
 		}
 		if p.SmallFiles > most.SmallFiles {
@@ -399,7 +403,7 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 	}
 	if age := in.sinceRewrite(p); age >= t.Age {
 		if due, why := reached(p.SmallFiles, t.SmallFilesAged, "files under "+smallShare); due {
-			return true, fmt.Sprintf("%s, after %s", why, age.Round(time.Second))
+			return true, fmt.Sprintf("%s, after %s", why, roundAge(age))
 		}
 	}
 	if due, why := reached(p.PositionDeleteFiles+p.EqualityDeleteFiles, t.DeleteFiles, "delete files"); due && p.DataFiles > 0 && !in.lookedInVain(t, hysteresis) {
@@ -475,4 +479,20 @@ func (in *DueInput) positionDeleteFiles() int64 {
 		files += p.PositionDeleteFiles
 	}
 	return files
+}
+
+// roundAge spells a time that has passed, for people: two units are enough.
+func roundAge(age time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case age >= 2*day:
+		text := fmt.Sprintf("%dd", age/day)
+		if hours := age % day / time.Hour; hours > 0 {
+			text += fmt.Sprintf("%dh", hours)
+		}
+		return text
+	case age >= time.Hour:
+		return fmt.Sprintf("%dh%dm", age/time.Hour, age%time.Hour/time.Minute)
+	}
+	return age.Round(time.Second).String()
 }

@@ -36,7 +36,7 @@ type verdict struct {
 func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.Head, verdict, error) {
 	record := state.Decision{Table: v.id, AtMS: f.deps.Now().UnixMilli(), SnapshotID: head.SnapshotID, Action: "none"}
 	out := verdict{request: maintenance.Request{Automatic: true, Trigger: "event"}}
-	input := f.input(&head)
+	input := f.input(v, &head)
 	due, err := f.due(ctx, v, head, &input)
 	if err != nil {
 		return head, out, err
@@ -149,13 +149,20 @@ func (f *Function) due(ctx context.Context, v *view, head state.Head, in *decide
 		}
 		in.Partitions = slices.Delete(in.Partitions, i, i+1)
 		for _, p := range shard.Partitions {
-			in.Partitions = append(in.Partitions, facts(p))
+			in.Partitions = append(in.Partitions, v.facts(p))
 		}
 	}
 }
 
 // shardName begins the name of a digest; no partition is called so, since its name would hold a "=".
 const shardName = "shard "
+
+// facts are those of one partition, with a title for people.
+func (v *view) facts(p state.PartitionCounters) decide.PartitionFacts {
+	out := facts(p)
+	out.Title = v.meta.PartitionTitle(p.Partition)
+	return out
+}
 
 func facts(p state.PartitionCounters) decide.PartitionFacts {
 	return decide.PartitionFacts{
@@ -166,7 +173,7 @@ func facts(p state.PartitionCounters) decide.PartitionFacts {
 }
 
 // input gathers what Due looks at, and notes in the head the least that was found since each job's last run.
-func (f *Function) input(head *state.Head) decide.DueInput {
+func (f *Function) input(v *view, head *state.Head) decide.DueInput {
 	now := f.deps.Now()
 	sum := total(*head)
 	in := decide.DueInput{
@@ -184,7 +191,7 @@ func (f *Function) input(head *state.Head) decide.DueInput {
 		}
 	}
 	for _, p := range head.Partitions {
-		in.Partitions = append(in.Partitions, facts(p))
+		in.Partitions = append(in.Partitions, v.facts(p))
 	}
 	for n, d := range head.Digests {
 		worst := facts(d.Worst)

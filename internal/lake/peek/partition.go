@@ -104,3 +104,53 @@ func appendDecimal(key []byte, v iceberg.Decimal) []byte {
 	key = append(append(append(key, 'd'), digits...), 'e')
 	return strconv.AppendInt(key, int64(-scale), 10)
 }
+
+// PartitionTitle spells a key of PartitionKey for people, as paths do: "event_day=2026-11-01/region=eu". What is no such key, or is of a spec that the
+// metadata lacks, comes back as it is.
+func (m *Metadata) PartitionTitle(key string) string {
+	var parts []string
+	for rest := key; rest != ""; {
+		id, value, found := strings.Cut(rest, "=")
+		number, err := strconv.Atoi(id)
+		if !found || err != nil {
+			return key
+		}
+		if quoted, err := strconv.QuotedPrefix(value); err == nil {
+			value, rest = quoted, strings.TrimPrefix(value[len(quoted):], ",")
+		} else {
+			value, rest, _ = strings.Cut(value, ",")
+		}
+		field, found := m.partitionField(number)
+		if !found {
+			return key
+		}
+		parts = append(parts, field.Name+"="+valueTitle(field.Transform, value))
+	}
+	return strings.Join(parts, "/")
+}
+
+// partitionField looks through all specs: IDs of partition fields are unique within a table.
+func (m *Metadata) partitionField(id int) (iceberg.PartitionField, bool) {
+	for i := range m.Specs {
+		for _, field := range m.Specs[i].Fields() {
+			if field.FieldID == id {
+				return field, true
+			}
+		}
+	}
+	return iceberg.PartitionField{}, false
+}
+
+// valueTitle spells a value: times by their calendar, everything else as the key has it.
+func valueTitle(transform iceberg.Transform, text string) string {
+	switch transform.(type) {
+	case iceberg.YearTransform, iceberg.MonthTransform, iceberg.DayTransform, iceberg.HourTransform:
+		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+			return transform.ToHumanStr(int32(n))
+		}
+	}
+	if unquoted, err := strconv.Unquote(text); err == nil && len(unquoted)+len(`""`) == len(text) {
+		return unquoted // nothing in it needs an escape
+	}
+	return text
+}

@@ -89,3 +89,27 @@ func TestPartitionKeyOfTuples(t *testing.T) {
 		t.Error("a struct is a partition value")
 	}
 }
+
+func TestPartitionTitle(t *testing.T) {
+	t.Parallel()
+	field := func(id int, name string, transform iceberg.Transform) iceberg.PartitionField {
+		return iceberg.PartitionField{SourceIDs: []int{1}, FieldID: id, Name: name, Transform: transform}
+	}
+	m := &peek.Metadata{Specs: []peek.Spec{
+		{PartitionSpec: iceberg.NewPartitionSpecID(0, field(1000, "day", iceberg.DayTransform{}), field(1001, "region", iceberg.IdentityTransform{}))},
+		{PartitionSpec: iceberg.NewPartitionSpecID(1, field(1002, "hour", iceberg.HourTransform{}))},
+	}}
+	for key, want := range map[string]string{
+		"":                         "",
+		"1000=20767":               "day=2026-11-10",
+		"1000=null,1001=\"a,b=c\"": "day=null/region=a,b=c",
+		"1000=-1,1001=\"line\\n\"": "day=1969-12-31/region=\"line\\n\"",
+		"1002=25":                  "hour=1970-01-02-01",
+		"1003=1":                   "1003=1",
+		"shard 7":                  "shard 7",
+	} {
+		if got := m.PartitionTitle(key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}

@@ -68,7 +68,7 @@ func TestHealthCountsPartitionsDeletesAndDanglingOnes(t *testing.T) {
 		t.Errorf("partitions %+v: want the one with most small files first", h.TopPartitions)
 	}
 	for job, want := range map[maintenance.Job]string{
-		maintenance.RewriteDataFiles: `"g=a"`, maintenance.RewritePositionDeleteFiles: "1 dangling delete files", maintenance.ExpireSnapshots: "never ran",
+		maintenance.RewriteDataFiles: `partition g=a:`, maintenance.RewritePositionDeleteFiles: "1 dangling delete files", maintenance.ExpireSnapshots: "never ran",
 	} {
 		if d := due(h, job); !d.Due || !strings.Contains(d.Reason, want) {
 			t.Errorf("%s: %+v: want it due and %q", job, d, want)

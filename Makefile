@@ -98,8 +98,8 @@ e2e-mutants: ## drop each statement, variable, filter, retry and setting of the 
 	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -survivors $(CURDIR)/bin/e2e/survivors.txt
 
 golden: ## write the golden files and case files anew and show the difference
-	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update
-	$(GO) test $$(grep -rl 'datadriven.RunTest' --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -rewrite
+	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go functions internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update
+	$(GO) test $$(grep -rl 'datadriven.RunTest' --include=*_test.go functions internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -rewrite
 	git diff --stat
 
 python: $(VENV)/ok ## set up the Python readers (PyIceberg, DuckDB) that judge our tables

@@ -195,11 +195,11 @@ func (in *DueInput) heldBack(job maintenance.Job, p policy.Policy) string {
 	case !g.Windows.Open(time.UnixMilli(in.NowMS)):
 		return "outside of the windows"
 	case g.MinInterval > 0 && in.LastRunMS > 0 && since(in.LastRunMS) < g.MinInterval:
-		return fmt.Sprintf("%s since the last run, min-interval is %s", roundAge(since(in.LastRunMS)), policy.FormatAge(g.MinInterval))
+		return fmt.Sprintf("%s since the last run, min-interval is %s", policy.RoundAge(since(in.LastRunMS)), policy.FormatAge(g.MinInterval))
 	case least > 0 && last > 0 && since(last) < least:
-		return fmt.Sprintf("%s since the job's last run, trigger.min-interval is %s", roundAge(since(last)), policy.FormatAge(least))
+		return fmt.Sprintf("%s since the job's last run, trigger.min-interval is %s", policy.RoundAge(since(last)), policy.FormatAge(least))
 	case g.QuietPeriod > 0 && since(in.LastCommitMS) < g.QuietPeriod && (g.MaxQuietWait == 0 || since(idle) < g.MaxQuietWait):
-		return fmt.Sprintf("%s since the last commit, quiet-period is %s", roundAge(since(in.LastCommitMS)), policy.FormatAge(g.QuietPeriod))
+		return fmt.Sprintf("%s since the last commit, quiet-period is %s", policy.RoundAge(since(in.LastCommitMS)), policy.FormatAge(g.QuietPeriod))
 	}
 	return ""
 }
@@ -355,7 +355,7 @@ func (in *DueInput) byClock(job maintenance.Job, interval time.Duration) (bool, 
 		return true, "it never ran"
 	}
 	age := time.Duration(in.NowMS-since) * time.Millisecond
-	what := fmt.Sprintf("%s since the last run, the interval is %s", roundAge(age), policy.FormatAge(interval))
+	what := fmt.Sprintf("%s since the last run, the interval is %s", policy.RoundAge(age), policy.FormatAge(interval))
 	return age >= interval, what
 }
 
@@ -403,7 +403,7 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 	}
 	if age := in.sinceRewrite(p); age >= t.Age {
 		if due, why := reached(p.SmallFiles, t.SmallFilesAged, "files under "+smallShare); due {
-			return true, fmt.Sprintf("%s, after %s", why, roundAge(age))
+			return true, fmt.Sprintf("%s, after %s", why, policy.RoundAge(age))
 		}
 	}
 	if due, why := reached(p.PositionDeleteFiles+p.EqualityDeleteFiles, t.DeleteFiles, "delete files"); due && p.DataFiles > 0 && !in.lookedInVain(t, hysteresis) {
@@ -479,20 +479,4 @@ func (in *DueInput) positionDeleteFiles() int64 {
 		files += p.PositionDeleteFiles
 	}
 	return files
-}
-
-// roundAge spells a time that has passed, for people: two units are enough.
-func roundAge(age time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case age >= 2*day:
-		text := fmt.Sprintf("%dd", age/day)
-		if hours := age % day / time.Hour; hours > 0 {
-			text += fmt.Sprintf("%dh", hours)
-		}
-		return text
-	case age >= time.Hour:
-		return fmt.Sprintf("%dh%dm", age/time.Hour, age%time.Hour/time.Minute)
-	}
-	return age.Round(time.Second).String()
 }

@@ -310,3 +310,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestRoundAge(t *testing.T) {
+	t.Parallel()
+	for age, want := range map[time.Duration]string{
+		0: "0s", 42*time.Second + 400*time.Millisecond: "42s", 59*time.Minute + 59*time.Second: "59m59s", 3*time.Hour + 5*time.Minute: "3h5m",
+		47 * time.Hour: "47h0m", 48 * time.Hour: "2d", 283*time.Hour + 12*time.Minute: "11d19h",
+	} {
+		if got := policy.RoundAge(age); got != want {
+			t.Errorf("%v: %s, want %s", age, got, want)
+		}
+	}
+}

@@ -182,6 +182,22 @@ func ParseAge(text string) (time.Duration, error) {
 	return total, nil
 }
 
+// RoundAge spells a time that has passed, for people: "11d19h", "3h5m", "42s". Two units are enough.
+func RoundAge(age time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case age >= 2*day:
+		text := fmt.Sprintf("%dd", age/day)
+		if hours := age % day / time.Hour; hours > 0 {
+			text += fmt.Sprintf("%dh", hours)
+		}
+		return text
+	case age >= time.Hour:
+		return fmt.Sprintf("%dh%dm", age/time.Hour, age%time.Hour/time.Minute)
+	}
+	return age.Round(time.Second).String()
+}
+
 // FormatAge prints an age as ParseAge reads it, in the largest whole unit.
 func FormatAge(d time.Duration) string {
 	for _, u := range [...]struct {

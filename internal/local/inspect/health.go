@@ -156,7 +156,7 @@ func (v *View) snapshotCounts() Snapshots {
 }
 
 func (v *View) age(ms int64) string {
-	return v.now.Sub(time.UnixMilli(ms)).Round(time.Minute).String()
+	return policy.RoundAge(v.now.Sub(time.UnixMilli(ms)))
 }
 
 // dueInput describes the table to the triggers in the way the ledger does.

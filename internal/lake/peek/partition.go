@@ -146,7 +146,7 @@ func valueTitle(transform iceberg.Transform, text string) string {
 	switch transform.(type) {
 	case iceberg.YearTransform, iceberg.MonthTransform, iceberg.DayTransform, iceberg.HourTransform:
 		if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-			return transform.ToHumanStr(int32(n))
+			return transform.ToHumanStrType(iceberg.PrimitiveTypes.Int32, int32(n))
 		}
 	}
 	if unquoted, err := strconv.Unquote(text); err == nil && len(unquoted)+len(`""`) == len(text) {

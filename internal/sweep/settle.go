@@ -247,6 +247,15 @@ func (s *step) expiryFound(ctx context.Context) (found *handoff.SweepReach, gone
 	return found, gone, err
 }
 
+// findNow looks for what the run's expiry let go of, since the run itself died before it did. The first result stands, as in a run.
+func (s *step) findNow(ctx context.Context) (*handoff.SweepReach, error) {
+	if _, err := s.reach(ctx); err != nil {
+		return nil, err
+	}
+	found := &handoff.SweepReach{}
+	return found, s.work.Read(ctx, s.work.Reach(s.in.Job, s.in.Batch), found)
+}
+
 // undeleted are the numbers of the ranges without a result.
 func (s *step) undeleted(ctx context.Context, found handoff.SweepReach) ([]int, error) {
 	var left []int
@@ -283,11 +292,7 @@ func (s *step) finishExpiry(ctx context.Context, head *lake.Table) (over bool, e
 // deleteLeft proves again what may have changed since reach, and deletes the ranges that have no result.
 func (s *step) deleteLeft(ctx context.Context, head *lake.Table, found *handoff.SweepReach) (over bool, err error) {
 	if found == nil {
-		found = &handoff.SweepReach{}
-		if _, err := s.reach(ctx); err != nil {
-			return false, err
-		}
-		if err := s.work.Read(ctx, s.work.Reach(s.in.Job, s.in.Batch), found); err != nil {
+		if found, err = s.findNow(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -336,10 +341,7 @@ func (s *step) waiting(ctx context.Context, sink reach.Sink) error {
 		expiry.cat, expiry.st = s.cat, s.st
 		found, gone, err := expiry.expiryFound(ctx)
 		if err == nil && gone != nil && found == nil {
-			found = &handoff.SweepReach{}
-			if _, err = expiry.reach(ctx); err == nil {
-				err = expiry.work.Read(ctx, expiry.work.Reach(expiry.in.Job, expiry.in.Batch), found)
-			}
+			found, err = expiry.findNow(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("find the files that run %s has let go of: %w", mark.Run.RunID, err)

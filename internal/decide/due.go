@@ -294,7 +294,7 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 		d.Due, d.Reason = in.byClock(job, t.ExpireInterval)
 		d.Debt = 1
 		if young := in.expiresAt(p) - in.NowMS; d.Due && young > 0 {
-			d.Due, d.Reason = false, fmt.Sprintf("no snapshot is old enough for another %s", time.Duration(young)*time.Millisecond)
+			d.Due, d.Reason = false, fmt.Sprintf("no snapshot is old enough for another %s", policy.RoundAge(time.Duration(young)*time.Millisecond))
 		}
 		return d
 	case maintenance.RemoveOrphanFiles:

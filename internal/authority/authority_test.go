@@ -190,9 +190,16 @@ func TestStoreReachesNothingOutside(t *testing.T) {
 			}
 			return err
 		},
-		"list":    func(l string) error { _, err := faults(fenced.List(ctx, l, store.ListOptions{})); return err },
-		"uploads": func(l string) error { _, err := faults(fenced.Uploads(ctx, l)); return err },
-		"abort":   func(l string) error { return fenced.AbortUpload(ctx, store.IncompleteUpload{Location: l, ID: "1"}) },
+		"list":     func(l string) error { _, err := faults(fenced.List(ctx, l, store.ListOptions{})); return err },
+		"uploads":  func(l string) error { _, err := faults(fenced.Uploads(ctx, l)); return err },
+		"versions": func(l string) error { _, err := fenced.(store.Versioned).Versions(ctx, l); return err },
+		"undelete": func(l string) error {
+			if err := fenced.(store.Versioned).Undelete(ctx, l, store.Version{ID: "1", Marker: true}); errors.Is(err, authority.ErrOutside) {
+				return err
+			}
+			return nil // the store inside keeps no versions
+		},
+		"abort": func(l string) error { return fenced.AbortUpload(ctx, store.IncompleteUpload{Location: l, ID: "1"}) },
 	}
 	for name, call := range all {
 		for _, location := range []string{"mem://other/a", "mem://lake/wh_2/a", "mem://lake/wh/../wh_2/a"} {

@@ -58,6 +58,22 @@ func (f *fenced) Head(ctx context.Context, location string) (store.Info, error) 
 	return f.Full.Head(ctx, location)
 }
 
+// Versions implements store.Versioned.
+func (f *fenced) Versions(ctx context.Context, location string) ([]store.Version, error) {
+	if err := f.rules.Location(location); err != nil {
+		return nil, err
+	}
+	return store.Versions(f.Full).Versions(ctx, location)
+}
+
+// Undelete implements store.Versioned.
+func (f *fenced) Undelete(ctx context.Context, location string, marker store.Version) error {
+	if err := f.rules.Location(location); err != nil {
+		return err
+	}
+	return store.Versions(f.Full).Undelete(ctx, location, marker)
+}
+
 // Put implements store.Writer.
 func (f *fenced) Put(ctx context.Context, location string, data []byte, opts store.WriteOptions) error {
 	if err := f.use(location); err != nil {

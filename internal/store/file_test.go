@@ -24,6 +24,24 @@ func TestMemoryConformance(t *testing.T) {
 	t.Run("s3", func(t *testing.T) { storetest.Run(t, open, "s3://bucket/root") })
 }
 
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	memory := store.NewMemory(time.Now)
+	memory.KeepVersions()
+	server := storetest.NewS3Server(t, "bucket", "plain")
+	server.KeepVersions("bucket")
+	remote := func(t *testing.T) store.Full { return open(t, server.Properties, nil) }
+	t.Run("mem", func(t *testing.T) {
+		storetest.Versions(t, func(*testing.T) store.Full { return memory }, "mem://bucket/root")
+	})
+	t.Run("s3", func(t *testing.T) { storetest.Versions(t, remote, "s3a://bucket/root") })
+	t.Run("none", func(t *testing.T) {
+		storetest.WithoutVersions(t, store.NewLocal(), "file://"+t.TempDir())
+		storetest.WithoutVersions(t, store.NewMemory(time.Now), "mem://bucket/root")
+		storetest.WithoutVersions(t, remote(t), "s3://plain/root")
+	})
+}
+
 func TestMultiplexerConformance(t *testing.T) {
 	memory := store.NewMemory(time.Now)
 	open := func(t *testing.T) store.Full {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -24,6 +25,14 @@ type Memory struct {
 	// sorted are the keys of objects in byte order; nil after a change of the set.
 	sorted []string
 	nextID int
+	// versions are what was written and deleted since KeepVersions, oldest first; nil when none are kept.
+	versions map[string][]memoryVersion
+}
+
+// memoryVersion is one version of an object; data is nil in a delete marker.
+type memoryVersion struct {
+	Version
+	data []byte
 }
 
 type memoryObject struct {
@@ -34,6 +43,84 @@ type memoryObject struct {
 // NewMemory returns an empty store; now is its clock.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, objects: map[string]memoryObject{}, uploads: map[string]IncompleteUpload{}}
+}
+
+// KeepVersions keeps from now on what writes replace and deletions remove, as a versioned bucket does.
+func (m *Memory) KeepVersions() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.versions != nil {
+		return
+	}
+	m.versions = map[string][]memoryVersion{}
+	for key, o := range m.objects {
+		m.versions[key] = []memoryVersion{{Version{ID: NullVersion, SizeBytes: int64(len(o.data)), ModifiedAt: o.modifiedAt}, o.data}}
+	}
+}
+
+// keep adds a version; the lock is held.
+func (m *Memory) keep(key string, marker bool, o memoryObject) {
+	if m.versions == nil {
+		return
+	}
+	m.nextID++
+	v := Version{ID: "v" + strconv.Itoa(m.nextID), Marker: marker, SizeBytes: int64(len(o.data)), ModifiedAt: o.modifiedAt}
+	m.versions[key] = append(m.versions[key], memoryVersion{v, o.data})
+}
+
+// Versions implements Versioned.
+func (m *Memory) Versions(ctx context.Context, location string) ([]Version, error) {
+	key, err := memoryKey(location)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list the versions of %s: %w", location, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.versions == nil {
+		o, ok := m.objects[key]
+		if !ok {
+			return nil, nil
+		}
+		return []Version{{ID: NullVersion, SizeBytes: int64(len(o.data)), ModifiedAt: o.modifiedAt}}, nil
+	}
+	var out []Version
+	for _, v := range slices.Backward(m.versions[key]) {
+		if out = append(out, v.Version); !v.Marker {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Undelete implements Versioned.
+func (m *Memory) Undelete(ctx context.Context, location string, marker Version) error {
+	key, err := memoryKey(location)
+	if err == nil {
+		err = errors.Join(checkMarker(location, marker), ctx.Err())
+	}
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	versions := m.versions[key]
+	i := slices.IndexFunc(versions, func(v memoryVersion) bool { return v.ID == marker.ID })
+	if i < 0 {
+		return nil
+	}
+	if !versions[i].Marker {
+		return checkMarker(location, versions[i].Version)
+	}
+	versions = slices.Delete(versions, i, i+1)
+	m.versions[key] = versions
+	if n := len(versions); n > 0 && !versions[n-1].Marker {
+		m.objects[key] = memoryObject{data: versions[n-1].data, modifiedAt: versions[n-1].ModifiedAt}
+		m.sorted = nil
+	}
+	return nil
 }
 
 // memoryKey is the canonical location: Memory's own key.
@@ -127,6 +214,7 @@ func (m *Memory) put(key, location string, data []byte, opts WriteOptions) error
 		m.sorted = nil
 	}
 	m.objects[key] = memoryObject{data: data, modifiedAt: now}
+	m.keep(key, false, m.objects[key])
 	return nil
 }
 
@@ -144,6 +232,9 @@ func (m *Memory) SetModifiedAt(location string, at time.Time) error {
 	}
 	o.modifiedAt = at
 	m.objects[key] = o
+	if n := len(m.versions[key]); n > 0 {
+		m.versions[key][n-1].ModifiedAt = at
+	}
 	return nil
 }
 
@@ -266,6 +357,7 @@ func (m *Memory) Delete(ctx context.Context, locations []string) (int, []DeleteF
 	}
 	var failures []DeleteFailure
 	gone := make(map[string]bool, len(locations))
+	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, location := range locations {
@@ -273,6 +365,9 @@ func (m *Memory) Delete(ctx context.Context, locations []string) (int, []DeleteF
 		if err != nil {
 			failures = append(failures, DeleteFailure{Location: location, Err: err})
 			continue
+		}
+		if !gone[key] {
+			m.keep(key, true, memoryObject{modifiedAt: now}) // S3 puts a marker over an absent object too
 		}
 		gone[key] = true
 		if _, ok := m.objects[key]; ok {

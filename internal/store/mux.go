@@ -100,6 +100,24 @@ func (m *mux) Head(ctx context.Context, location string) (Info, error) {
 	return s.Head(ctx, location)
 }
 
+// Versions implements Versioned.
+func (m *mux) Versions(ctx context.Context, location string) ([]Version, error) {
+	s, err := m.pick(location)
+	if err != nil {
+		return nil, err
+	}
+	return Versions(s).Versions(ctx, location)
+}
+
+// Undelete implements Versioned.
+func (m *mux) Undelete(ctx context.Context, location string, marker Version) error {
+	s, err := m.pick(location)
+	if err != nil {
+		return err
+	}
+	return Versions(s).Undelete(ctx, location, marker)
+}
+
 // Put implements Writer.
 func (m *mux) Put(ctx context.Context, location string, data []byte, opts WriteOptions) error {
 	s, err := m.pick(location)

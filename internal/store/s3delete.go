@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -172,5 +173,101 @@ func (b *s3Batch) single(ctx context.Context, key string) error {
 func fitsXML(key string) bool {
 	return utf8.ValidString(key) && !strings.ContainsFunc(key, func(r rune) bool {
 		return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0xfffe || r == 0xffff
+	})
+}
+
+const (
+	// versionPage is how many versions are asked for at once: more than an object with its deletions has.
+	versionPage = 100
+	// maxVersionPages bounds the search for a version with data under delete markers.
+	maxVersionPages = 50
+)
+
+// Versions implements Versioned. Markers and data come in two lists, with times in whole seconds on AWS: of the same second a marker counts as the
+// newer one, but when the object stands.
+func (s *S3) Versions(ctx context.Context, location string) ([]Version, error) {
+	loc, err := s3Object(location)
+	if err != nil {
+		return nil, err
+	}
+	size := int32(versionPage)
+	in := &s3.ListObjectVersionsInput{Bucket: &loc.Authority, Prefix: &loc.Key, MaxKeys: &size}
+	if !fitsXML(loc.Key) {
+		in.EncodingType = types.EncodingTypeUrl
+	}
+	var found []Version
+	for range maxVersionPages {
+		var out *s3.ListObjectVersionsOutput
+		call := s3Call{name: "list the versions of", subject: location, bucket: loc.Authority}
+		err := s.do(ctx, call, func(ctx context.Context, c *s3.Client, region func(*s3.Options)) (err error) {
+			out, err = c.ListObjectVersions(ctx, in, region)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		page, data := versionsOf(out, loc.Key)
+		found = append(found, page...)
+		// Keys that this one is a prefix of come after all of its versions.
+		if data || !aws.ToBool(out.IsTruncated) || decodedKey(out.NextKeyMarker, out.EncodingType) != loc.Key {
+			return found, nil
+		}
+		in.KeyMarker, in.VersionIdMarker = &loc.Key, out.NextVersionIdMarker
+	}
+	return nil, fmt.Errorf("list the versions of %s: %d of them are delete markers", location, len(found))
+}
+
+// versionsOf is the part of an answer that is about a key, newest first, and whether a version with data ends it.
+func versionsOf(out *s3.ListObjectVersionsOutput, key string) (found []Version, data bool) {
+	var holds *Version
+	stands := false
+	for _, v := range out.Versions {
+		if decodedKey(v.Key, out.EncodingType) == key {
+			holds = &Version{ID: aws.ToString(v.VersionId), SizeBytes: aws.ToInt64(v.Size), ModifiedAt: aws.ToTime(v.LastModified)}
+			stands = aws.ToBool(v.IsLatest)
+			break
+		}
+	}
+	for _, m := range out.DeleteMarkers {
+		at := aws.ToTime(m.LastModified)
+		if decodedKey(m.Key, out.EncodingType) != key || holds != nil && (stands || at.Before(holds.ModifiedAt)) {
+			continue
+		}
+		found = append(found, Version{ID: aws.ToString(m.VersionId), Marker: true, ModifiedAt: at})
+	}
+	if holds != nil {
+		found = append(found, *holds)
+	}
+	return found, holds != nil
+}
+
+// decodedKey is a key of an answer in the encoding that the answer names.
+func decodedKey(key *string, encoding types.EncodingType) string {
+	if encoding != types.EncodingTypeUrl {
+		return aws.ToString(key)
+	}
+	plain, err := url.QueryUnescape(aws.ToString(key))
+	if err != nil {
+		return "" // no object's key
+	}
+	return plain
+}
+
+// Undelete implements Versioned.
+func (s *S3) Undelete(ctx context.Context, location string, marker Version) error {
+	loc, err := s3Object(location)
+	if err == nil {
+		err = checkMarker(location, marker)
+	}
+	if err != nil {
+		return err
+	}
+	call := s3Call{name: "undelete", subject: location, bucket: loc.Authority}
+	return s.do(ctx, call, func(ctx context.Context, c *s3.Client, region func(*s3.Options)) error {
+		_, err := c.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &loc.Authority, Key: &loc.Key, VersionId: &marker.ID}, region)
+		if errors.Is(classify(err), ErrNotFound) {
+			return nil
+		}
+		return err
 	})
 }

@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -143,6 +144,69 @@ type Deleter interface {
 	Delete(ctx context.Context, locations []string) (deleted int, failures []DeleteFailure, err error)
 	// AbortUpload discards an incomplete multipart upload; one that is already gone counts as done.
 	AbortUpload(ctx context.Context, upload IncompleteUpload) error
+}
+
+// Version is one version of an object, or the delete marker that a deletion left in its place.
+type Version struct {
+	// ID is the store's handle; NullVersion where the store kept no versions at the time.
+	ID string
+	// Marker says that it is a delete marker, which holds no data.
+	Marker bool
+	// SizeBytes is the length of the data.
+	SizeBytes int64
+	// ModifiedAt is when it was written by the store's clock: of a marker, when the object was deleted.
+	ModifiedAt time.Time
+}
+
+// NullVersion is S3's ID of what was written or deleted while a bucket kept no versions, or kept no more of them: a later write takes its place.
+const NullVersion = "null"
+
+// Versioned is what a store may offer besides: it keeps what deletions hide. Through it objects come back; no data goes.
+type Versioned interface {
+	// Versions describes the newest versions of one object, newest first: delete markers, down to and with the first version that holds data. None
+	// when nothing is kept of the object.
+	Versions(ctx context.Context, location string) ([]Version, error)
+	// Undelete removes one delete marker; one that is gone counts as done. What lies under it shows again when it was the newest and a version
+	// with data comes next. Anything but a marker is refused, a NullVersion too: a write that takes its place meanwhile would be removed.
+	Undelete(ctx context.Context, location string, marker Version) error
+}
+
+// Versions is r as Versioned; one that is none keeps nothing of what was deleted.
+func Versions(r Reader) Versioned {
+	if v, ok := r.(Versioned); ok {
+		return v
+	}
+	return unversioned{r}
+}
+
+type unversioned struct{ Reader }
+
+// Versions implements Versioned: the object that stands.
+func (u unversioned) Versions(ctx context.Context, location string) ([]Version, error) {
+	info, err := u.Head(ctx, location)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []Version{{ID: NullVersion, SizeBytes: info.SizeBytes, ModifiedAt: info.ModifiedAt}}, nil
+}
+
+// Undelete implements Versioned: there is no marker.
+func (u unversioned) Undelete(_ context.Context, location string, _ Version) error {
+	return fmt.Errorf("undelete %s: the store keeps no versions", location)
+}
+
+// checkMarker refuses what Undelete must not remove.
+func checkMarker(location string, v Version) error {
+	switch {
+	case !v.Marker:
+		return fmt.Errorf("undelete %s: version %q is no delete marker", location, v.ID)
+	case v.ID == "" || v.ID == NullVersion:
+		return fmt.Errorf("undelete %s: the delete marker has no version ID of its own, and a write may take its place", location)
+	}
+	return nil
 }
 
 // ReadWriter is what most rooms need.

@@ -2,13 +2,10 @@ package sweep
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -87,13 +84,13 @@ type deletion struct {
 	denied string
 }
 
-func (d *deletion) name(n int, suffix string) string {
-	return d.work.Sweep(d.in.Job, fmt.Sprintf("delete-%04d-%06d-%06d%s", d.item.Batch, d.item.Range, n, suffix))
+func (d *deletion) batchName(n int) string {
+	return fmt.Sprintf("delete-%04d-%06d-%06d", d.item.Batch, d.item.Range, n)
 }
 
 func (d *deletion) batch(ctx context.Context, n int, files []reach.File) (handoff.SweepDeleted, error) {
 	result := handoff.SweepDeleted{V: contract.PayloadVersion, Range: d.item.Range}
-	location := d.name(n, ".json")
+	location := d.work.Sweep(d.in.Job, d.batchName(n)+".json")
 	if err := d.work.Read(ctx, location, &result); !errors.Is(err, store.ErrNotFound) {
 		return result, err
 	}
@@ -158,24 +155,12 @@ func (d *deletion) standing(ctx context.Context, files []reach.File, result *han
 	return standing, nil
 }
 
-// manifestLine is one line of a deletion manifest.
-type manifestLine struct {
-	// Location is the object; LocationBase64 holds it when it is no valid UTF-8.
-	Location       string            `json:"location"`
-	LocationBase64 string            `json:"location_base64,omitempty"`
-	Kind           string            `json:"kind"`
-	SizeBytes      int64             `json:"size_bytes"`
-	ModifiedAtMS   int64             `json:"modified_at_ms,omitempty"`
-	RunID          maintenance.RunID `json:"run_id"`
-	Reason         string            `json:"reason"`
-}
-
 // writeManifest writes down what is deleted, and why, before it is. Each attempt has its own: what an earlier one deleted stays on record.
 func (d *deletion) writeManifest(ctx context.Context, n int, files []reach.File) error {
 	if len(files) == 0 {
 		return nil
 	}
-	return d.writeDeletionManifest(ctx, d.name(n, "-"+d.attempt+".manifest.jsonl"), files, d.reason())
+	return d.writeDeletionManifest(ctx, d.in.Job, d.batchName(n), files, d.reason())
 }
 
 func (d *deletion) reason() string {
@@ -185,23 +170,15 @@ func (d *deletion) reason() string {
 	return "nothing reaches it, and it is older than the horizon"
 }
 
-func (s *step) writeDeletionManifest(ctx context.Context, location string, files []reach.File, reason string) error {
-	var buf []byte
-	for _, f := range files {
-		line := manifestLine{
+func (s *step) writeDeletionManifest(ctx context.Context, job maintenance.Job, batch string, files []reach.File, reason string) error {
+	lines := make([]handoff.Deletion, len(files))
+	for i, f := range files {
+		lines[i] = handoff.Deletion{
 			Location: f.Location, Kind: f.Kind.String(), SizeBytes: f.SizeBytes, ModifiedAtMS: f.ModifiedAtMS, RunID: s.in.Run.RunID, Reason: reason,
 		}
-		if !utf8.ValidString(f.Location) {
-			line.LocationBase64 = base64.StdEncoding.EncodeToString([]byte(f.Location))
-		}
-		data, err := json.Marshal(line)
-		if err != nil {
-			return fmt.Errorf("encode a deletion manifest: %w", err)
-		}
-		buf = append(append(buf, data...), '\n')
 	}
-	if err := s.deps.Work.Put(ctx, location, buf, store.WriteOptions{ContentType: "application/x-ndjson"}); err != nil {
-		return fmt.Errorf("write the deletion manifest %s: %w", location, err)
+	if err := s.work.WriteDeletions(ctx, s.work.DeletionManifest(job, batch, s.attempt), lines); err != nil {
+		return fmt.Errorf("write a deletion manifest: %w", err)
 	}
 	return nil
 }

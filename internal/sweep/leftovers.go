@@ -252,8 +252,7 @@ func (s *step) removeLeftovers(ctx context.Context, job maintenance.Job, files [
 	total := handoff.SweepDeleted{V: contract.PayloadVersion}
 	n := 0
 	for batch := range slices.Chunk(files, deleteBatch) {
-		location := s.work.Sweep(job, fmt.Sprintf("abandoned-%06d-%s.manifest.jsonl", n, s.attempt))
-		if err := s.writeDeletionManifest(ctx, location, batch, "a run wrote it and provably did not commit it"); err != nil {
+		if err := s.writeDeletionManifest(ctx, job, fmt.Sprintf("abandoned-%06d", n), batch, "a run wrote it and provably did not commit it"); err != nil {
 			return err
 		}
 		if _, err := s.removeAll(ctx, batch, &total); err != nil {

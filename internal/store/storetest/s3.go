@@ -30,6 +30,8 @@ type S3Server struct {
 	mu      sync.Mutex
 	calls   map[string]int
 	write   sync.Mutex
+	// versions are under write.
+	versions versions
 }
 
 // NewS3Server starts a server with the buckets and stops it with the test. It refuses what AWS refuses and gofakes3 lets through: a GET whose
@@ -76,6 +78,9 @@ func (s *S3Server) Seed(t testing.TB, bucket, key string, data []byte, at time.T
 	if _, err := s.backend.PutObject(bucket, key, meta, bytes.NewReader(data), int64(len(data)), nil); err != nil {
 		t.Fatal(err)
 	}
+	s.write.Lock()
+	defer s.write.Unlock()
+	s.keep(bucket, key, false)
 }
 
 // Requests counts the requests so far by S3's names ("GetObject", "ListObjectsV2", ...).
@@ -106,6 +111,10 @@ func (s *S3Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Pass serves a request without Intercept: with another ResponseWriter, an Intercept carries a call out and loses its answer.
 func (s *S3Server) Pass(w http.ResponseWriter, r *http.Request) {
+	if s.versioned(w, r) {
+		return
+	}
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch RequestName(r) {
 	case "GetObject":
 		if want := r.Header.Get("If-Match"); want != "" && s.tag(r) != want {
@@ -115,6 +124,8 @@ func (s *S3Server) Pass(w http.ResponseWriter, r *http.Request) {
 	case "PutObject":
 		s.write.Lock()
 		defer s.write.Unlock()
+		w = &statusWriter{ResponseWriter: w}
+		defer s.keepWritten(w.(*statusWriter), bucket, key)
 	case "CompleteMultipartUpload":
 		s.write.Lock()
 		defer s.write.Unlock()
@@ -122,6 +133,8 @@ func (s *S3Server) Pass(w http.ResponseWriter, r *http.Request) {
 			Refuse(w, http.StatusPreconditionFailed, "PreconditionFailed")
 			return
 		}
+		w = &statusWriter{ResponseWriter: w}
+		defer s.keepWritten(w.(*statusWriter), bucket, key)
 	case "DeleteObjects":
 		body, err := io.ReadAll(r.Body)
 		var request struct{ Object []struct{ Key string } }
@@ -130,8 +143,32 @@ func (s *S3Server) Pass(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
+		s.write.Lock()
+		defer s.write.Unlock()
+		for _, o := range request.Object {
+			defer s.keep(bucket, o.Key, true)
+		}
 	}
 	s.inner.ServeHTTP(w, r)
+}
+
+// statusWriter remembers how a request ended.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// keepWritten keeps a version of what a request wrote, if it did.
+func (s *S3Server) keepWritten(w *statusWriter, bucket, key string) {
+	if w.status == 0 || w.status == http.StatusOK {
+		s.keep(bucket, key, false)
+	}
 }
 
 // tag is the ETag of the request's object, "" when there is none.
@@ -157,6 +194,7 @@ func RequestName(r *http.Request) string {
 	}{
 		{http.MethodPost, "delete", false, "DeleteObjects"},
 		{http.MethodGet, "uploads", false, "ListMultipartUploads"},
+		{http.MethodGet, "versions", false, "ListObjectVersions"},
 		{http.MethodGet, "list-type", false, "ListObjectsV2"},
 		{http.MethodPost, "uploads", true, "CreateMultipartUpload"},
 		{http.MethodPut, "uploadId", true, "UploadPart"},

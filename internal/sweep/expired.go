@@ -115,7 +115,7 @@ func (e *expiry) prepare(ctx context.Context) error {
 
 func (e *expiry) find(ctx context.Context) (handoff.SweepReach, error) {
 	found := reach.NewSorter(e.space("expired"))
-	walk := &reach.Walk{Store: e.st}
+	walk := &reach.Walk{Store: e.st, Candidates: true}
 	manifests := reach.NewSorter(e.space("kept-manifests"))
 	// The kept manifests are met first: the walk then never reads them on the expired side.
 	if err := walk.Snapshots(ctx, e.kept, reach.ListsOnly, manifests.Add); err != nil {

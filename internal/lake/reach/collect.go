@@ -40,6 +40,9 @@ type Walk struct {
 	// Skip is asked when a list or manifest cannot be read: nil means that the walk goes on without it, an error ends the walk. Without Skip
 	// every error ends it. It may be called concurrently.
 	Skip func(location string, err error) error
+	// Candidates says that the walk looks for what may be deleted. Manifests that hold only entries of removed files, by their lines in the lists, are then
+	// not read: should a line be wrong, less is deleted. A walk for what must stay reads them all.
+	Candidates bool
 
 	mu        sync.Mutex
 	manifests map[string]struct{} // by canonical location
@@ -156,7 +159,7 @@ func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestF
 	if s.ManifestList == "" {
 		manifests := make([]iceberg.ManifestFile, len(s.ManifestLocations))
 		for i, location := range s.ManifestLocations {
-			manifests[i] = iceberg.NewManifestFile(1, location, -1, 0, s.SnapshotID).Build()
+			manifests[i] = iceberg.NewManifestFile(1, location, -1, 0, s.SnapshotID).AddedFiles(-1).ExistingFiles(-1).Build()
 		}
 		return manifests, nil
 	}
@@ -177,6 +180,9 @@ func (w *Walk) Entries(ctx context.Context, manifests []iceberg.ManifestFile, si
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(w.limit())
 	for _, m := range manifests {
+		if w.Candidates && m.AddedDataFiles() == 0 && m.ExistingDataFiles() == 0 {
+			continue
+		}
 		group.Go(func() error {
 			atomic.AddInt64(&w.counts.Manifests, 1)
 			for f, err := range liveFiles(ctx, w.Store, m, &w.memo) {

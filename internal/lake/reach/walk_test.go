@@ -103,12 +103,32 @@ func TestEmbeddedManifests(t *testing.T) {
 	}
 	embedded := table.Snapshot{SnapshotID: 1, ManifestLocations: g.found[reach.Manifest]}
 	g = &gather{}
-	walk = reach.Walk{Store: w.Store}
+	walk = reach.Walk{Store: w.Store, Candidates: true} // how many files they hold is not known
 	if err := walk.Snapshots(t.Context(), []table.Snapshot{embedded}, reach.WithEntries, g.sink); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(g.found[reach.Data], c.DataFiles) {
 		t.Errorf("found %v: want %v", g.found, c.DataFiles)
+	}
+}
+
+// TestCandidates: a walk for what may be deleted leaves out manifests that list removed files only, one for what must stay reads them.
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t")
+	first := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a", 0.5}))
+	tbl.Commit(icebergtest.Remove(first.DataFiles...))
+	snaps := tbl.State().Metadata.Snapshots()
+	for candidates, want := range map[bool]int64{true: 1, false: 2} {
+		g := &gather{}
+		walk := reach.Walk{Store: w.Store, Candidates: candidates}
+		if err := walk.Snapshots(t.Context(), snaps, reach.WithEntries, g.sink); err != nil {
+			t.Fatal(err)
+		}
+		if got := walk.Counts().Manifests; got != want || !slices.Equal(g.found[reach.Data], first.DataFiles) || len(g.found[reach.Manifest]) != 2 {
+			t.Errorf("candidates %v: %d manifests read, want %d; found %v", candidates, got, want, g.found)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ type commands struct {
 	Register registerCommand `cmd:"" help:"Make an existing metadata file a table of the catalog."`
 	Demo     demoCommand     `cmd:"" help:"Make a lake on this machine, let it decay, and heal it."`
 	Verify   verifyCommand   `cmd:"" help:"Prove that a rewrite changed no row."`
-	Restore  restoreCommand  `cmd:"" help:"Undo the deletions of a run."`
+	Restore  restoreCommand  `cmd:"" help:"Undo the deletions of a run, as far as the bucket kept versions."`
 	Policy   policyCommand   `cmd:"" help:"Import policies."`
 	Replay   replayCommand   `cmd:"" help:"Show what a policy would have done on a table's history."`
 	Serve    serveCommand    `cmd:"" help:"Run the local twin: queue, functions, state machine, web page."`

@@ -79,7 +79,8 @@ func mistakes() []badInput {
 			args: []string{"call", "rewrite_position_delete_files", "--table", "db.small_v2", "--option", "delete-file-threshold=1"},
 			says: []string{"delete-file-threshold", "no option of that name"},
 		},
-		{name: "verb that is not built", args: []string{"restore", "--run", "aaaaaaaaaaaaaaaaaaaaaaaaaa"}, code: exitRefused, says: []string{"not built"}},
+		{name: "unknown run", args: []string{"restore", "--run", "aaaaaaaaaaaaaaaaaaaaaaaaaa"}, code: exitRefused, says: []string{"aaaaaaaaaaaaaaaaaaaaaaaaaa", "no such run"}},
+		{name: "no run ID", args: []string{"restore", "--run", "latest"}, code: exitUsage, says: []string{`"latest"`, "26"}},
 		{name: "unknown catalog", table: "small_v2", args: with(rewrite, "--catalog", "prod"), code: exitUsage, says: []string{`"prod"`, "firn.yaml"}},
 		{name: "sql query", args: []string{"sql", "SELECT * FROM db.small_v2"}, code: exitUsage, says: []string{"queries are not executed", "firn inspect"}},
 		{

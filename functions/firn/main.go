@@ -145,11 +145,6 @@ type outcomeError struct {
 
 func (e *outcomeError) Error() string { return fmt.Sprintf("%s: %s", e.outcome, e.reason) }
 
-// notBuiltError is a verb or flag that is not built yet.
-type notBuiltError struct{ what string }
-
-func (e *notBuiltError) Error() string { return e.what + " is not built yet" }
-
 // fail prints an error and returns the exit status.
 func (a *app) fail(err error) int {
 	if err == nil {
@@ -175,15 +170,12 @@ func (a *app) fail(err error) int {
 func status(err error) int {
 	var usage *usageError
 	var outcome *outcomeError
-	var notBuilt *notBuiltError
 	var busy *local.BusyError
 	switch {
 	case errors.As(err, &outcome):
 		return outcomeStatus(outcome.outcome)
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &notBuilt):
-		return exitRefused
 	case errors.As(err, &busy):
 		return exitConflict
 	case errors.Is(err, context.Canceled):
@@ -230,13 +222,3 @@ func outcomeWord(code int) maintenance.Outcome {
 	}
 	return maintenance.Failed
 }
-
-// Verbs that are part of the interface and not built yet: each says so and ends with the status of a refusal.
-
-type restoreCommand struct {
-	RunID string `name:"run" required:"" placeholder:"ID"`
-	JSON  bool   `name:"json"`
-}
-
-// Run refuses.
-func (*restoreCommand) Run(*app) error { return &notBuiltError{"firn restore"} }

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"firn/internal/contract"
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
+	"firn/internal/restore"
+	"firn/internal/state"
+	"firn/internal/store"
 )
 
 // runCommand runs several jobs of the chain in one run.
@@ -133,4 +139,111 @@ func (a *app) register(id maintenance.TableID, location string) error {
 		return maintenance.Named(contract.ErrorRefused, fmt.Errorf("catalog %s does not register tables through firn: use its own client", id.Catalog))
 	}
 	return registrar.Register(a.ctx, id, location)
+}
+
+// restoreCommand undoes what a run deleted.
+type restoreCommand struct {
+	RunID  string `name:"run" required:"" help:"Run whose deletions to undo." placeholder:"ID"`
+	List   string `help:"Write what became of every object to this file, a line of JSON each." placeholder:"FILE" type:"path"`
+	DryRun bool   `help:"Say what would come back; change nothing."`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
+}
+
+// Run restores and prints. Objects that are not back end with the status of a refusal, in a dry run too.
+func (c *restoreCommand) Run(a *app) (err error) {
+	id := maintenance.RunID(c.RunID)
+	if err := id.Validate(); err != nil {
+		return &usageError{err}
+	}
+	clients, err := a.open()
+	if err != nil {
+		return err
+	}
+	work, err := clients.Work()
+	if err != nil {
+		return err
+	}
+	run, err := a.findRun(work, id)
+	if err != nil {
+		return err
+	}
+	files, err := clients.Tables(run.Table.Catalog)
+	if err != nil {
+		return err
+	}
+	r := &restore.Restorer{Work: work, WorkLocation: clients.Settings().WorkLocation, Files: store.Versions(files), DryRun: c.DryRun}
+	if c.List != "" {
+		list, err := os.Create(c.List)
+		if err != nil {
+			return &usageError{fmt.Errorf("make the list: %w", err)}
+		}
+		defer func() { err = errors.Join(err, list.Close()) }()
+		lines := json.NewEncoder(list)
+		r.Each = func(o restore.Object) error { return lines.Encode(o) }
+	}
+	report, fault := r.Run(a.ctx, run)
+	if fault != nil {
+		report.Outcome, report.Reason = string(maintenance.Failed), "ended early, say it again to go on: "+fault.Error()
+	} else if err := report.Advise(a.ctx, run, a.headOf(run), files); err != nil {
+		return err
+	}
+	if c.JSON {
+		err = a.printJSON(report)
+	} else {
+		err = report.Text(a.stdout)
+	}
+	if err == nil && report.Outcome == string(maintenance.Refused) {
+		err = &outcomeError{outcome: maintenance.Refused, reason: report.Reason}
+	}
+	return errors.Join(fault, err)
+}
+
+// findRun names the table of a run that has ended and that may be restored.
+func (a *app) findRun(work store.Reader, id maintenance.RunID) (maintenance.Run, error) {
+	run, err := restore.Find(a.ctx, work, a.clients.Settings().WorkLocation, id)
+	if errors.Is(err, restore.ErrUnknownRun) {
+		if _, known, historyErr := a.history().FindRun(a.ctx, id); historyErr == nil && known {
+			err = fmt.Errorf("%w: it is in the history, and its work objects with the deletion manifests are gone", err)
+		}
+		return run, maintenance.Named(contract.ErrorRefused, err)
+	}
+	if err != nil {
+		return run, err
+	}
+	if err := a.clients.Authority().Table(run.Table); err != nil {
+		return run, maintenance.Named(contract.ErrorRefused, err)
+	}
+	holder, held, err := a.holder(run.Table)
+	switch {
+	case err != nil:
+		a.logger().Warn("whether the run has ended is not known", "error", err.Error())
+	case held && holder == id:
+		return run, maintenance.Named(contract.ErrorRefused, fmt.Errorf("run %s is active: wait for its end; if its process died, the next run on %s closes it", id, run.Table))
+	case held:
+		a.logger().Warn("another run is at work on the table: if it expires or removes orphans, it may delete again", "run_id", string(holder))
+	}
+	return run, nil
+}
+
+// holder is the run that holds a table's lease, as far as this machine's state knows.
+func (a *app) holder(id maintenance.TableID) (maintenance.RunID, bool, error) {
+	leases, can := a.history().(state.Leases)
+	if !can {
+		return "", false, nil
+	}
+	lease, held, err := leases.Current(a.ctx, id)
+	return lease.RunID, held, err
+}
+
+// headOf is the run's table as it is; nil when it is gone, made anew or cannot be read, which must not keep its files from coming back.
+func (a *app) headOf(run maintenance.Run) *lake.Table {
+	l, err := a.clients.Lake(a.ctx, run.Table.Catalog)
+	if err != nil {
+		return nil
+	}
+	t, err := lake.Load(a.ctx, l.Catalog, l.Store, run.Table)
+	if err != nil || t.Metadata.TableUUID().String() != run.TableUUID {
+		return nil
+	}
+	return t
 }

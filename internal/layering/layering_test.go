@@ -65,6 +65,7 @@ func rooms() []room {
 		{name: "sweep", may: do},
 		{name: "report", may: do},
 		{name: "verify", may: do},
+		{name: "restore", may: do},
 		{name: "workflow", may: layer0},
 	}
 }

@@ -131,6 +131,9 @@ func (p *dataFilesPlanner) plan() maintenance.RewritePlan {
 	bins = capFiles(bins, p.opts.MaxFilesToRewrite)
 	for _, bin := range p.withoutDoubles(bins) {
 		for _, g := range p.opts.cutGroup(bin) {
+			if p.opts.Tiered {
+				g = p.opts.tier(g)
+			}
 			if !p.opts.RequireGain || !p.opts.GainsNothing(g) {
 				p.result.Groups = append(p.result.Groups, g)
 			}

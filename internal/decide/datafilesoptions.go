@@ -143,6 +143,13 @@ type DataFilesOptions struct {
 	QuietCommits int
 	// RequireGain drops groups that GainsNothing: set for automatic runs, never for a call, which does what Spark does.
 	RequireGain bool
+	// Tiered leaves files of a group alone that are large beside the smaller ones (tiers.go): set for automatic runs that are not by age.
+	Tiered bool
+}
+
+// ForAutomatic sets what automatic runs do beside what Spark does; aged is JobDue.Aged of the decision.
+func (o *DataFilesOptions) ForAutomatic(aged bool) {
+	o.RequireGain, o.Tiered = true, !aged
 }
 
 // TableFacts is what option parsing may look at of the table.

@@ -48,6 +48,8 @@ type JobFacts struct {
 	LastRunMS int64
 	// LastOutcome is how it ended.
 	LastOutcome maintenance.Outcome
+	// LastAgedMS is when the last run ended that took small files by their age (JobDue.Aged), 0 when there was none.
+	LastAgedMS int64
 	// WaitingUntilMS is from when on files that an expiry let go of may be deleted, 0 when none wait.
 	WaitingUntilMS int64
 	// Left is the least that was found of the job's main counter since then (rewrite_data_files: small files of the worst partition;
@@ -101,6 +103,8 @@ type JobDue struct {
 	// MinInputFiles is how many small files a partition must hold to be rewritten by the run: what would make it due by itself now. Partitions that are
 	// rewritten whenever another one is due are rewritten again and again. 0 leaves it to the policy.
 	MinInputFiles int64
+	// Aged says that the age of small files decides: the run takes all that is left, in every partition that has enough of it.
+	Aged bool
 }
 
 // Due decides which jobs of the chain are due, each by itself. A job whose last run changed or found nothing is not due again by its counters
@@ -190,7 +194,7 @@ func (in *DueInput) heldBack(job maintenance.Job, p policy.Policy) string {
 	switch {
 	case g.MaxRunsPerDay > 0 && in.RunsToday >= g.MaxRunsPerDay:
 		return fmt.Sprintf("%d runs in 24 hours, max-runs-per-day is %d", in.RunsToday, g.MaxRunsPerDay)
-	case g.MaxDollars > 0 && float64(in.SpentMicros) >= g.MaxDollars*1e6:
+	case g.OverBudget(in.SpentMicros):
 		return fmt.Sprintf("$%.2f spent this month, max-dollars-per-month is %v", float64(in.SpentMicros)/1e6, g.MaxDollars)
 	case !g.Windows.Open(time.UnixMilli(in.NowMS)):
 		return "outside of the windows"
@@ -240,7 +244,7 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
 	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
 	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
-		sooner(base(maintenance.RewriteDataFiles), t.Age)
+		sooner(cmp.Or(in.Jobs[maintenance.RewriteDataFiles].LastAgedMS, in.FirstSeenMS), t.Age)
 	}
 	return next
 }
@@ -381,7 +385,10 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 	d := JobDue{Debt: share(in.worst(), t.SmallFiles)}
 	for _, p := range in.Partitions {
 		if due, why := in.partitionDue(p, t, hysteresis); due {
-			d.Due, d.Partition, d.Debt, d.MinInputFiles = true, p.Name, max(d.Debt, 1), in.minInputFiles(p, t)
+			d.Due, d.Partition, d.Debt, d.MinInputFiles = true, p.Name, max(d.Debt, 1), t.SmallFiles
+			if d.Aged = in.aged(p, t); d.Aged {
+				d.MinInputFiles = t.SmallFilesAged
+			}
 			d.Reason = why
 			if title := cmp.Or(p.Title, p.Name); title != "" {
 				d.Reason = fmt.Sprintf("partition %s: %s", title, why)
@@ -401,7 +408,7 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 	if due, why := in.again(maintenance.RewriteDataFiles, p.SmallFiles, t.SmallFiles, hysteresis, "files under "+smallShare); due {
 		return true, why
 	}
-	if age := in.sinceRewrite(p); age >= t.Age {
+	if age := in.sinceAged(p); age >= t.Age {
 		if due, why := reached(p.SmallFiles, t.SmallFilesAged, "files under "+smallShare); due {
 			return true, fmt.Sprintf("%s, after %s", why, policy.RoundAge(age))
 		}
@@ -417,12 +424,9 @@ func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis
 	return false, ""
 }
 
-// minInputFiles is the number of small files by which a partition is due now.
-func (in *DueInput) minInputFiles(p PartitionFacts, t policy.Triggers) int64 {
-	if in.sinceRewrite(p) >= t.Age && t.SmallFilesAged > 0 && (t.SmallFiles == 0 || t.SmallFilesAged < t.SmallFiles) {
-		return t.SmallFilesAged
-	}
-	return t.SmallFiles
+// aged says that the age of small files decides what a run takes.
+func (in *DueInput) aged(p PartitionFacts, t policy.Triggers) bool {
+	return in.sinceAged(p) >= t.Age && t.SmallFilesAged > 0 && (t.SmallFiles == 0 || t.SmallFilesAged < t.SmallFiles)
 }
 
 // lookedInVain says that a run found nothing to rewrite lately. The ledger knows the delete files of a partition, while the rule is about those of
@@ -450,15 +454,10 @@ func (in *DueInput) EqualityDeleteFiles() int64 {
 	return files
 }
 
-// sinceRewrite is the time since the last rewrite, or since the table was first seen, or since the partition was last written.
-func (in *DueInput) sinceRewrite(p PartitionFacts) time.Duration {
-	since := in.Jobs[maintenance.RewriteDataFiles].LastRunMS
-	if since == 0 {
-		since = in.FirstSeenMS
-	}
-	if since == 0 {
-		since = p.LastWriteMS
-	}
+// sinceAged is the time since the last run that took small files by their age, or since the table was first seen, or since the partition was last written.
+// Runs that take what is due by its number alone do not count: a table whose newest partition is due every hour would never have its older ones tidied.
+func (in *DueInput) sinceAged(p PartitionFacts) time.Duration {
+	since := cmp.Or(in.Jobs[maintenance.RewriteDataFiles].LastAgedMS, in.FirstSeenMS, p.LastWriteMS)
 	return time.Duration(in.NowMS-since) * time.Millisecond
 }
 

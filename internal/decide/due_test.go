@@ -54,6 +54,13 @@ func lastRun(job maintenance.Job, ago int64) func(*decide.DueInput) {
 	}
 }
 
+// lastAged is a run by age so long ago, and another one just now that was none.
+func lastAged(ago int64) func(*decide.DueInput) {
+	return func(in *decide.DueInput) {
+		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - 1, LastAgedMS: nowMS - ago, LastOutcome: maintenance.Committed}
+	}
+}
+
 // TestDueTriggers tries every default trigger one below, at and above its threshold.
 func TestDueTriggers(t *testing.T) {
 	t.Parallel()
@@ -71,10 +78,10 @@ func TestDueTriggers(t *testing.T) {
 			return part(func(p *decide.PartitionFacts) { p.SmallFiles = n })
 		}},
 		{"small files, aged", maintenance.RewriteDataFiles, 5, func(n int64) func(*decide.DueInput) {
-			return both(lastRun(maintenance.RewriteDataFiles, 24*hourMS), part(func(p *decide.PartitionFacts) { p.SmallFiles = n }))
+			return both(lastAged(24*hourMS), part(func(p *decide.PartitionFacts) { p.SmallFiles = n }))
 		}},
 		{"age of small files", maintenance.RewriteDataFiles, 24 * hourMS, func(n int64) func(*decide.DueInput) {
-			return both(lastRun(maintenance.RewriteDataFiles, n), part(func(p *decide.PartitionFacts) { p.SmallFiles = 50 }))
+			return both(lastAged(n), part(func(p *decide.PartitionFacts) { p.SmallFiles = 50 }))
 		}},
 		{"deleted ratio in thousandths", maintenance.RewriteDataFiles, 300, func(n int64) func(*decide.DueInput) {
 			return part(func(p *decide.PartitionFacts) { p.DeletedRows = n })
@@ -316,7 +323,7 @@ func TestRunsTakeWhatIsDueByItself(t *testing.T) {
 	t.Parallel()
 	for ago, want := range map[int64]string{hourMS: "100", 24 * hourMS: "5"} {
 		in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = 120 }))
-		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - ago, LastOutcome: maintenance.Committed}
+		in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - 1, LastAgedMS: nowMS - ago, LastOutcome: maintenance.Committed}
 		for option, explicit := range map[string]string{"": want, "9": "9"} {
 			values := map[string]string{}
 			if option != "" {
@@ -324,7 +331,7 @@ func TestRunsTakeWhatIsDueByItself(t *testing.T) {
 			}
 			p := policyOf(t, values)
 			d := dueOf(decide.Due(in, p), maintenance.RewriteDataFiles)
-			if got := p.DueRequest(d.Job, d.MinInputFiles).Options["min-input-files"]; got != explicit || !d.Due {
+			if got := p.DueRequest(d.Job, d.MinInputFiles, d.Aged).Options["min-input-files"]; got != explicit || !d.Due || d.Aged != (want == "5") {
 				t.Errorf("%d hours after the last run, min-input-files %q: a run with %q: want %q", ago/hourMS, option, got, explicit)
 			}
 		}

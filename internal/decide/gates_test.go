@@ -135,6 +135,7 @@ func TestNextByClock(t *testing.T) {
 		t.Errorf("next %d, want none", got)
 	}
 	in.Partitions = []decide.PartitionFacts{{SmallFiles: 5}}
+	in.Jobs[maintenance.RewriteDataFiles] = decide.JobFacts{LastRunMS: nowMS - 1, LastAgedMS: nowMS - hourMS}
 	if got, want := decide.NextByClock(in, policyOf(t, off)), int64(nowMS-hourMS+dayMS); got != want {
 		t.Errorf("next %d, want the aged small files at %d", got, want)
 	}

@@ -47,7 +47,7 @@ func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.
 		record.Reasons = append(record.Reasons, fmt.Sprintf("%s: %t: %s", d.Job, d.Due, d.Reason))
 		if d.Due {
 			record.Due = append(record.Due, d.Job)
-			out.request.Jobs = append(out.request.Jobs, v.policy.Request(d.Job))
+			out.request.Jobs = append(out.request.Jobs, v.policy.DueRequest(d.Job, d.MinInputFiles, d.Aged))
 			out.debt = max(out.debt, d.Debt)
 		}
 	}
@@ -202,7 +202,7 @@ func (f *Function) input(v *view, head *state.Head) decide.DueInput {
 	jobs := maps.Clone(head.Jobs)
 	for job, s := range jobs {
 		seen := in.Seen(job, decide.JobFacts{
-			LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, WaitingUntilMS: s.WaitingUntilMS, Left: s.Left, LeftEquality: s.LeftEquality,
+			LastRunMS: s.LastRunMS, LastOutcome: s.LastOutcome, LastAgedMS: s.LastAgedMS, WaitingUntilMS: s.WaitingUntilMS, Left: s.Left, LeftEquality: s.LeftEquality,
 		})
 		s.Left, s.LeftEquality = seen.Left, seen.LeftEquality
 		jobs[job], in.Jobs[job] = s, seen

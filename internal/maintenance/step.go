@@ -26,6 +26,8 @@ type JobRequest struct {
 	Options map[string]string `json:"options,omitempty"`
 	// SnapshotIDs are the ids of expire_snapshots.
 	SnapshotIDs []string `json:"snapshot_ids,omitempty"`
+	// Aged says that the age of small files made rewrite_data_files due: the run takes all of them, those that earlier runs wrote included.
+	Aged bool `json:"aged,omitempty"`
 	// Guards are what an automatic expiry obeys on top of its arguments; nil for a call, which obeys its caller.
 	Guards *ExpiryGuards `json:"guards,omitempty"`
 }

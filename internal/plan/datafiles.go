@@ -32,7 +32,9 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if err != nil {
 		return err
 	}
-	opts.RequireGain = p.automatic
+	if p.automatic {
+		opts.ForAutomatic(p.request.Aged)
+	}
 	snap, err := p.snapshotOf(p.request.Args["branch"])
 	if err != nil {
 		return err

@@ -235,10 +235,11 @@ func (p Policy) Request(job maintenance.Job) maintenance.JobRequest {
 	return r
 }
 
-// DueRequest is Request for a job that is due; minInputFiles is how many small files make a partition due now (decide.JobDue), which the run keeps to where
-// no layer set min-input-files.
-func (p Policy) DueRequest(job maintenance.Job, minInputFiles int64) maintenance.JobRequest {
+// DueRequest is Request for a job that is due; minInputFiles is how many small files make a partition due now, which the run keeps to where no layer set
+// min-input-files; aged says that their age did (decide.JobDue).
+func (p Policy) DueRequest(job maintenance.Job, minInputFiles int64, aged bool) maintenance.JobRequest {
 	r := p.Request(job)
+	r.Aged = aged
 	if minInputFiles > 0 && job == maintenance.RewriteDataFiles && !p.isSet("rewrite_data_files.min-input-files") {
 		r.Options["min-input-files"] = strconv.FormatInt(minInputFiles, 10)
 	}

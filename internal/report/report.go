@@ -169,7 +169,12 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
 		for _, job := range out.Jobs {
-			head.Jobs[job.Job] = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome, WaitingUntilMS: head.Jobs[job.Job].WaitingUntilMS}
+			was := head.Jobs[job.Job]
+			was = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome, WaitingUntilMS: was.WaitingUntilMS, LastAgedMS: was.LastAgedMS}
+			if TookAll(in.Request, job) {
+				was.LastAgedMS = was.LastRunMS
+			}
+			head.Jobs[job.Job] = was
 		}
 		waiting(head.Jobs, out.Jobs, now)
 		if in.Request.Automatic {
@@ -181,6 +186,12 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			return err
 		}
 	}
+}
+
+// TookAll reports a rewrite of data files that took all small files: by their age, or asked for by a person. One that failed is repeated.
+func TookAll(request maintenance.Request, o maintenance.JobOutcome) bool {
+	return o.Job == maintenance.RewriteDataFiles && o.Outcome != maintenance.Failed && !request.DryRun &&
+		slices.ContainsFunc(request.Jobs, func(r maintenance.JobRequest) bool { return r.Job == o.Job && (r.Aged || !request.Automatic) })
 }
 
 // waiting notes until when files of an expiry wait. Each run's end deletes those whose time has come.

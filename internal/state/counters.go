@@ -179,6 +179,8 @@ type JobState struct {
 	LastRunMS int64 `json:"last_run_ms"`
 	// LastOutcome is how it ended.
 	LastOutcome maintenance.Outcome `json:"last_outcome"`
+	// LastAgedMS is when the last run of rewrite_data_files ended that took small files by their age, or that a person asked for.
+	LastAgedMS int64 `json:"last_aged_ms,omitempty"`
 	// WaitingUntilMS is the end of the grace period of an expiry whose files a later run deletes, 0 when none wait.
 	WaitingUntilMS int64 `json:"waiting_until_ms,omitempty"`
 	// Left is the least that a look has found of the job's main counter since then, nil before the first look: what maintenance could not lower.

@@ -143,7 +143,7 @@ func Play(h History, p policy.Policy, opts Options) (Report, error) {
 	if opts.Points <= 0 {
 		opts.Points = 30
 	}
-	if _, err := planner(h, p, 0); err != nil {
+	if _, err := planner(h, p, decide.JobDue{}); err != nil {
 		return Report{}, err
 	}
 	was, proposed := newTable(h, p), newTable(h, p)
@@ -181,12 +181,12 @@ func Play(h History, p policy.Policy, opts Options) (Report, error) {
 }
 
 // planner are the options of a run that is due.
-func planner(h History, p policy.Policy, minInputFiles int64) (decide.DataFilesOptions, error) {
-	o, err := decide.ParseDataFilesOptions(decide.BinPack, p.DueRequest(maintenance.RewriteDataFiles, minInputFiles).Options, h.Facts)
+func planner(h History, p policy.Policy, due decide.JobDue) (decide.DataFilesOptions, error) {
+	o, err := decide.ParseDataFilesOptions(decide.BinPack, p.DueRequest(maintenance.RewriteDataFiles, due.MinInputFiles, due.Aged).Options, h.Facts)
 	if err != nil {
 		return o, fmt.Errorf("replay policy: %w", err)
 	}
-	o.RequireGain = true
+	o.ForAutomatic(due.Aged)
 	return o, nil
 }
 

@@ -68,7 +68,7 @@ func (t *table) run(ms int64, due []decide.JobDue) Run {
 		outcome := maintenance.Committed
 		switch d.Job {
 		case maintenance.RewriteDataFiles:
-			if !t.rewrite(&r, d.MinInputFiles) {
+			if !t.rewrite(&r, d) {
 				outcome = maintenance.NothingToDo
 			}
 		case maintenance.RewritePositionDeleteFiles:
@@ -80,7 +80,11 @@ func (t *table) run(ms int64, due []decide.JobDue) Run {
 		}
 		r.Jobs = append(r.Jobs, d.Job)
 		r.Reasons = append(r.Reasons, fmt.Sprintf("%s: %s", d.Job, d.Reason))
-		t.jobs[d.Job] = decide.JobFacts{LastRunMS: ms, LastOutcome: outcome}
+		facts := decide.JobFacts{LastRunMS: ms, LastOutcome: outcome, LastAgedMS: t.jobs[d.Job].LastAgedMS}
+		if d.Aged {
+			facts.LastAgedMS = ms
+		}
+		t.jobs[d.Job] = facts
 		if d.Job.Rewrites() && outcome == maintenance.Committed {
 			t.snapshots, t.metadataFiles = append(t.snapshots, ms), t.metadataFiles+1
 		}
@@ -95,8 +99,8 @@ func (t *table) run(ms int64, due []decide.JobDue) Run {
 }
 
 // rewrite lets the planner select, and replaces each group by as many files as it expects; false when it selects nothing.
-func (t *table) rewrite(r *Run, minInputFiles int64) bool {
-	options, err := planner(t.history, t.policy, minInputFiles)
+func (t *table) rewrite(r *Run, due decide.JobDue) bool {
+	options, err := planner(t.history, t.policy, due)
 	if err != nil {
 		return false // Play has asked before
 	}

@@ -80,7 +80,7 @@ func newTable(h History, p policy.Policy) *table {
 		covers: map[string][]File{}, home: map[string]*partition{},
 		ledger: ledger{jobs: map[maintenance.Job]decide.JobFacts{}, firstSeenMS: h.StartMS},
 	}
-	if o, err := planner(h, p, 0); err == nil { // Play has asked before
+	if o, err := planner(h, p, decide.JobDue{}); err == nil { // Play has asked before
 		t.target = o.TargetFileSizeBytes
 	}
 	t.apply(h.Start, false)

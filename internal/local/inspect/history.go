@@ -34,9 +34,14 @@ func Past(ctx context.Context, history state.History, id maintenance.TableID, no
 			}
 		}
 		for _, j := range r.Report.Jobs {
-			if _, known := past.Jobs[j.Job]; !known {
-				past.Jobs[j.Job] = decide.JobFacts{LastRunMS: r.EndedMS, LastOutcome: j.Outcome}
+			facts, known := past.Jobs[j.Job]
+			if !known {
+				facts = decide.JobFacts{LastRunMS: r.EndedMS, LastOutcome: j.Outcome}
 			}
+			if facts.LastAgedMS == 0 && report.TookAll(r.Request, j) {
+				facts.LastAgedMS = r.EndedMS
+			}
+			past.Jobs[j.Job] = facts
 		}
 	}
 	return past, nil

@@ -234,9 +234,8 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// maxBytes bounds the bytes that are rewritten, in those of the oracle. The aim is 1.5; the oracle may collect files beyond a threshold until an hour ends,
-// while a run starts at the threshold, and then what it left too small is rewritten with the next files.
-const maxBytes = 2.5
+// maxBytes bounds the bytes that are rewritten, in those of the oracle.
+const maxBytes = 1.5
 
 // TestFleet: every table is inside of its policy's thresholds at each hour's end (but for those that went over in the last ten minutes, which a look and a run
 // take), and runs are at most twice those of an oracle that knew the future. `make fleet` plays a whole day of fifty tables.

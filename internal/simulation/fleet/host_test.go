@@ -24,6 +24,7 @@ import (
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
 	"firn/internal/report"
+	"firn/internal/simulation/fleet"
 	"firn/internal/state"
 	"firn/internal/store"
 )
@@ -134,7 +135,7 @@ func (h *host) must(err error) {
 func (h *host) plan(who *tenant, request maintenance.JobRequest) []maintenance.FileGroup {
 	opts, err := decide.ParseDataFilesOptions(decide.BinPack, request.Options, decide.TableFacts{})
 	h.must(err)
-	opts.RequireGain = true
+	opts.ForAutomatic(request.Aged)
 	plan, err := decide.DataFiles(func(yield func(maintenance.FileStats, error) bool) {
 		for i, f := range who.files {
 			if !yield(maintenance.FileStats{Path: f.path, SizeBytes: f.size, RecordCount: 1000, Partition: f.partition, DeleteFiles: who.applying(f), Ref: i}, nil) {
@@ -158,8 +159,7 @@ func (h *host) end(who *tenant, in maintenance.ExecutionInput, groups []maintena
 		for _, f := range g.Files {
 			gone[f.Path] = true
 		}
-		for n := range int64(g.ExpectedOutputFiles) {
-			size := g.SizeBytes*(n+1)/int64(g.ExpectedOutputFiles) - g.SizeBytes*n/int64(g.ExpectedOutputFiles)
+		for _, size := range fleet.Outputs(g.SizeBytes, decide.DefaultDataFilesOptions()) {
 			f := file{path: h.path(who), partition: g.Partition, size: size, sequence: pinned} // deletes that came since apply to it
 			who.files = append(who.files, f)
 			changes = append(changes, icebergtest.AddFile(h.entry(who, f, iceberg.EntryContentData), &pinned))

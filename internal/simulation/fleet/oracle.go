@@ -35,8 +35,8 @@ type partitionState struct {
 }
 
 // Cheapest is the oracle: over all choices of the hours at whose ends the partition is rewritten, the least bytes that keep the limits, by dynamic programming
-// over what the partition holds. A run rewrites all small files, and the whole partition when deletes apply to it; its outputs are what ExpectedOutputFiles
-// says, so that the last one stays small until it has grown.
+// over what the partition holds. A run rewrites all small files, and the whole partition when deletes apply to it; its outputs are those of
+// Outputs, so that the last one stays small until it has grown.
 func Cheapest(hours []Hour, limits Limits, o decide.DataFilesOptions) Least {
 	states := map[partitionState]Least{{}: {}}
 	for _, h := range hours {
@@ -76,14 +76,22 @@ func (s partitionState) rewritten(o decide.DataFilesOptions) (partitionState, in
 	if bytes == 0 {
 		return s, 0
 	}
-	n := int64(o.ExpectedOutputFiles(bytes))
 	after := partitionState{full: s.full + s.small}
-	if bytes/n < o.MinFileSizeBytes {
-		after.files, after.small = int(n), bytes
-		after.full -= bytes
-		if after.full < 0 {
-			after.full = 0
+	for _, size := range Outputs(bytes, o) {
+		if size < o.MinFileSizeBytes {
+			after.files, after.small = after.files+1, after.small+size
 		}
 	}
+	after.full -= after.small
 	return after, bytes
+}
+
+// Outputs are the sizes of the files that a run makes of so many bytes: a writer fills each to its limit, and the last one with the rest.
+func Outputs(bytes int64, o decide.DataFilesOptions) []int64 {
+	var sizes []int64
+	for limit := o.WriterMaxFileSizeBytes(); bytes > 0; {
+		size := min(bytes, limit)
+		sizes, bytes = append(sizes, size), bytes-size
+	}
+	return sizes
 }

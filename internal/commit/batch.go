@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/apache/iceberg-go"
 	"golang.org/x/sync/errgroup"
@@ -190,10 +191,13 @@ type words struct {
 	current *iceberg.Schema
 	schemas []*iceberg.Schema
 	specs   map[int]iceberg.PartitionSpec
+
+	mutex  sync.Mutex
+	codecs map[int]*lake.FileCodec // By spec ID, made when first wanted.
 }
 
 func pinnedWords(p handoff.Pinned) (*words, error) {
-	w := &words{specs: map[int]iceberg.PartitionSpec{}}
+	w := &words{specs: map[int]iceberg.PartitionSpec{}, codecs: map[int]*lake.FileCodec{}}
 	for _, raw := range p.Schemas {
 		var schema iceberg.Schema
 		if err := json.Unmarshal(raw, &schema); err != nil {
@@ -217,17 +221,36 @@ func pinnedWords(p handoff.Pinned) (*words, error) {
 	return w, nil
 }
 
-// entry decodes one entry.
-func (w *words) entry(e handoff.Entry) (lake.Entry, error) {
-	spec, ok := w.specs[e.SpecID]
+// codec decodes the files of a spec.
+func (w *words) codec(id int) (*lake.FileCodec, error) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if c := w.codecs[id]; c != nil {
+		return c, nil
+	}
+	spec, ok := w.specs[id]
 	if !ok {
-		return lake.Entry{}, fmt.Errorf("%s has partition spec %d, which the pinned state lacks", e.Path, e.SpecID)
+		return nil, fmt.Errorf("the pinned state lacks partition spec %d", id)
 	}
 	schema, err := lake.SpecSchema(w.current, w.schemas, spec)
 	if err != nil {
-		return lake.Entry{}, err
+		return nil, err
 	}
-	f, err := lake.DecodeFile(e.File, spec, schema)
+	c, err := lake.NewFileCodec(spec, schema)
+	if err != nil {
+		return nil, err
+	}
+	w.codecs[id] = c
+	return c, nil
+}
+
+// entry decodes one entry.
+func (w *words) entry(e handoff.Entry) (lake.Entry, error) {
+	codec, err := w.codec(e.SpecID)
+	if err != nil {
+		return lake.Entry{}, fmt.Errorf("%s: %w", e.Path, err)
+	}
+	f, err := codec.Decode(e.File)
 	if err != nil {
 		return lake.Entry{}, err
 	}

@@ -31,6 +31,7 @@ type table struct {
 	schemas  []*iceberg.Schema
 	defaults map[int]json.RawMessage // By field ID, over all schemas; the newest schema wins.
 	specs    map[int]iceberg.PartitionSpec
+	codecs   map[int]*lake.FileCodec // By spec ID, made when first wanted.
 	names    iceberg.NameMapping
 	sorted   map[int]bool
 }
@@ -43,7 +44,7 @@ func readTable(p *handoff.Pinned) (*table, error) {
 	if p.Properties[encryptionKey] != "" {
 		return nil, fmt.Errorf("the table is encrypted (property %s): %w", encryptionKey, engine.ErrRefused)
 	}
-	t := &table{pinned: p, defaults: map[int]json.RawMessage{}, specs: map[int]iceberg.PartitionSpec{}}
+	t := &table{pinned: p, defaults: map[int]json.RawMessage{}, specs: map[int]iceberg.PartitionSpec{}, codecs: map[int]*lake.FileCodec{}}
 	for _, raw := range p.Schemas {
 		s := &iceberg.Schema{}
 		if err := json.Unmarshal(raw, s); err != nil {
@@ -154,13 +155,31 @@ func hasSources(spec iceberg.PartitionSpec, s *iceberg.Schema) bool {
 	return true
 }
 
-// file decodes the file of an entry.
-func (t *table) file(e handoff.Entry) (iceberg.DataFile, error) {
-	spec, schema, err := t.spec(e.SpecID)
+// codec encodes and decodes the files of a spec.
+func (t *table) codec(id int) (*lake.FileCodec, error) {
+	if c := t.codecs[id]; c != nil {
+		return c, nil
+	}
+	spec, schema, err := t.spec(id)
 	if err != nil {
 		return nil, err
 	}
-	f, err := lake.DecodeFile(e.File, spec, schema)
+	c, err := lake.NewFileCodec(spec, schema)
+	if err != nil {
+		// iceberg-go cannot spell some specs in Avro, such as two decimals of different width: no manifest could hold the file.
+		return nil, fmt.Errorf("encode files of partition spec %d: %w: %w", id, err, engine.ErrRefused)
+	}
+	t.codecs[id] = c
+	return c, nil
+}
+
+// file decodes the file of an entry.
+func (t *table) file(e handoff.Entry) (iceberg.DataFile, error) {
+	c, err := t.codec(e.SpecID)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.Decode(e.File)
 	if err != nil {
 		return nil, fmt.Errorf("read the entry of %s: %w", e.Path, err)
 	}
@@ -169,13 +188,12 @@ func (t *table) file(e handoff.Entry) (iceberg.DataFile, error) {
 
 // entry encodes an output.
 func (t *table) entry(f iceberg.DataFile, g *handoff.Group) (handoff.Entry, error) {
-	spec, schema, err := t.spec(g.OutputSpecID)
+	c, err := t.codec(g.OutputSpecID)
 	if err != nil {
 		return handoff.Entry{}, err
 	}
-	data, err := lake.EncodeFile(f, spec, schema)
+	data, err := c.Encode(f)
 	if err != nil {
-		// iceberg-go cannot spell some specs in Avro, such as two decimals of different width: no manifest could hold the file.
 		return handoff.Entry{}, fmt.Errorf("write the entry of %s: %w: %w", f.FilePath(), err, engine.ErrRefused)
 	}
 	return handoff.Entry{File: data, Path: f.FilePath(), SpecID: g.OutputSpecID, DataSequence: g.DataSequence}, nil

@@ -8,30 +8,57 @@ import (
 	"firn/internal/lake/manifest"
 )
 
-// EncodeFile encodes a data or delete file as a manifest entry's Avro bytes, of format version 3 whatever the table's is: it has every field of 1 and
-// 2, while a position delete file encoded as version 2 could lose its referenced_data_file. The schema must hold the source columns of the spec: take it from
-// SpecSchema. Files that were read without statistics are refused.
-func EncodeFile(f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, error) {
+// FileCodec encodes data and delete files of one partition spec as a manifest entry's Avro bytes, of format version 3 whatever the table's is: it has
+// every field of 1 and 2, while a position delete file encoded as version 2 could lose its referenced_data_file. Make one for all files of a spec: what
+// was decoded keeps it, and it weighs more than a file.
+type FileCodec struct{ transport *manifest.Transport }
+
+// NewFileCodec makes the codec of a spec. The schema must hold the source columns of the spec: take it from SpecSchema.
+func NewFileCodec(spec iceberg.PartitionSpec, schema *iceberg.Schema) (*FileCodec, error) {
 	if err := checkSources(spec, schema); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
+		return nil, err
 	}
-	data, err := manifest.EncodeFile(f, spec, schema)
+	t, err := manifest.NewTransport(spec, schema)
+	if err != nil {
+		return nil, err
+	}
+	return &FileCodec{transport: t}, nil
+}
+
+// Encode encodes a file. Files that were read without statistics are refused.
+func (c *FileCodec) Encode(f iceberg.DataFile) ([]byte, error) {
+	data, err := c.transport.Encode(f)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
 	}
 	return data, nil
 }
 
-// DecodeFile decodes what EncodeFile made, with the same spec and schema.
-func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema) (iceberg.DataFile, error) {
-	if err := checkSources(spec, schema); err != nil {
-		return nil, fmt.Errorf("decode file: %w", err)
-	}
-	f, err := manifest.DecodeFile(data, spec, schema)
+// Decode decodes what Encode made, for the same spec and schema.
+func (c *FileCodec) Decode(data []byte) (iceberg.DataFile, error) {
+	f, err := c.transport.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("decode file: %w", err)
 	}
 	return f, nil
+}
+
+// EncodeFile encodes one file; many are for a FileCodec.
+func EncodeFile(f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, error) {
+	c, err := NewFileCodec(spec, schema)
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
+	}
+	return c.Encode(f)
+}
+
+// DecodeFile decodes what EncodeFile made, with the same spec and schema; many are for a FileCodec.
+func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema) (iceberg.DataFile, error) {
+	c, err := NewFileCodec(spec, schema)
+	if err != nil {
+		return nil, fmt.Errorf("decode file: %w", err)
+	}
+	return c.Decode(data)
 }
 
 // SpecSchema returns a schema that holds all source columns of a spec: the current one, or, when a source column was dropped since, the newest

@@ -24,6 +24,7 @@ type tools struct {
 	vector, kept  physical.Vector
 	made          []byte
 	hashes        []uint64
+	table         []uint32
 	live          []encoding.Span
 	aside         []byte
 	converter
@@ -232,7 +233,7 @@ func (c *columnWriter) addDictionary(s rowGroupOf, data []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.merged.dictionary.Add(e.Bytes(), e.Len())
+	c.tools.table, err = c.merged.dictionary.AddTo(c.tools.table[:0], e.Bytes(), e.Len())
 	if c.merged.full = errors.Is(err, encoding.ErrDictionaryFull); c.merged.full {
 		return nil
 	}

@@ -98,7 +98,13 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 	if whole {
 		n = size
 	}
-	tail, err := in.fetchEnd(ctx, r.store, size-n, n)
+	var buf []byte
+	if !whole { // Nothing of the end is kept.
+		var at int64
+		buf, at = r.arena.take(n + 1)
+		defer func() { r.arena.give(buf, at) }()
+	}
+	tail, err := in.fetchEnd(ctx, r.store, size-n, buf)
 	if err != nil {
 		return err
 	}
@@ -114,7 +120,7 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 		if err != nil {
 			return err
 		}
-		tail = append(front, tail...)
+		tail = append(front, tail...) // In memory of its own.
 	}
 	end := int64(len(tail)) - footer.TrailerBytes
 	f, err := footer.DecodeFile(tail[end-length : end])
@@ -132,9 +138,10 @@ func (in *input) open(ctx context.Context, r *rewrite, whole bool) error {
 	return in.readIndex(ctx, r.store, tail)
 }
 
-// fetchEnd reads the end of the file, and asks for one byte more to see that it ends there.
-func (in *input) fetchEnd(ctx context.Context, st store.Reader, offset, length int64) ([]byte, error) {
-	data, err := st.GetRange(ctx, in.FilePath(), offset, length+1)
+// fetchEnd reads the end of the file, into buf if that has room, and asks for one byte more to see that it ends there.
+func (in *input) fetchEnd(ctx context.Context, st store.Reader, offset int64, buf []byte) ([]byte, error) {
+	length := in.FileSizeBytes() - offset
+	data, err := store.Buffered(st).GetRangeInto(ctx, in.FilePath(), offset, length+1, buf)
 	if err := in.fault(err); err != nil {
 		return nil, err
 	}

@@ -260,19 +260,15 @@ func unit(t *avro.Type) bool {
 	return false
 }
 
-// EncodeFile encodes a file for transport, as an entry of a manifest of format version 3: it has every field of 1 and 2.
-func EncodeFile(f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, error) {
-	l, err := NewLayout(3, spec, schema)
-	if err != nil {
-		return nil, err
-	}
-	dst := append(avro.AppendLong(nil, int64(iceberg.EntryStatusADDED)), nullTag, nullTag, nullTag)
-	_, dst, err = l.file(dst, f, f.FirstRowID())
-	return dst, err
+// Transport encodes files of one partition spec for transport, as entries of a manifest of format version 3: it has every field of 1 and 2. It is
+// immutable. One serves all files of a group, since what it knows of the format weighs more than a file.
+type Transport struct {
+	layout  *Layout
+	program *program
 }
 
-// DecodeFile decodes what EncodeFile made, with the same spec and schema.
-func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema) (iceberg.DataFile, error) {
+// NewTransport makes the transport of a partition spec. The schema must hold the spec's source columns.
+func NewTransport(spec iceberg.PartitionSpec, schema *iceberg.Schema) (*Transport, error) {
 	l, err := NewLayout(3, spec, schema)
 	if err != nil {
 		return nil, err
@@ -281,10 +277,22 @@ func DecodeFile(data []byte, spec iceberg.PartitionSpec, schema *iceberg.Schema)
 	if err != nil {
 		return nil, err
 	}
+	return &Transport{layout: l, program: p}, nil
+}
+
+// Encode encodes a file.
+func (t *Transport) Encode(f iceberg.DataFile) ([]byte, error) {
+	dst := append(avro.AppendLong(nil, int64(iceberg.EntryStatusADDED)), nullTag, nullTag, nullTag)
+	_, dst, err := t.layout.file(dst, f, f.FirstRowID())
+	return dst, err
+}
+
+// Decode decodes what Encode made, for the same spec and schema.
+func (t *Transport) Decode(data []byte) (iceberg.DataFile, error) {
 	c := avro.Cursor{Data: data}
-	f := &file{p: p, spec: int32(spec.ID())}
-	for i := range p.entry {
-		if op := &p.entry[i]; op.slot == dataFile {
+	f := &file{p: t.program, spec: int32(t.layout.spec.ID())}
+	for i := range t.program.entry {
+		if op := &t.program.entry[i]; op.slot == dataFile {
 			f.read(&c, Options{})
 		} else {
 			c.Skip(op.t)

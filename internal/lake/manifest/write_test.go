@@ -264,8 +264,18 @@ func readBoth(t *rapid.T, data []byte, m iceberg.ManifestFile) []manifest.Entry 
 	return got
 }
 
+func transport(t rapid.TB, spec iceberg.PartitionSpec, schema *iceberg.Schema) *manifest.Transport {
+	t.Helper()
+	c, err := manifest.NewTransport(spec, schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 func transported(t *rapid.T, f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) {
-	data, err := manifest.EncodeFile(f, spec, schema)
+	c := transport(t, spec, schema)
+	data, err := c.Encode(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,11 +283,11 @@ func transported(t *rapid.T, f iceberg.DataFile, spec iceberg.PartitionSpec, sch
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, err := manifest.DecodeFile(data, spec, schema)
+	own, err := c.Decode(data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := manifest.EncodeFile(library, spec, schema)
+	again, err := c.Encode(library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +298,7 @@ func transported(t *rapid.T, f iceberg.DataFile, spec iceberg.PartitionSpec, sch
 	if got := describeFile(own); got != want {
 		t.Fatalf("decoded\n%s\nwant\n%s", got, want)
 	}
-	if twice, err := manifest.DecodeFile(again, spec, schema); err != nil || describeFile(twice) != want {
+	if twice, err := c.Decode(again); err != nil || describeFile(twice) != want {
 		t.Fatalf("the library's file is encoded otherwise: %v", err)
 	}
 }
@@ -318,22 +328,46 @@ func TestPromotedPartitions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := manifest.EncodeFile(b.Build(), spec(0), old)
+		before := transport(t, spec(0), old)
+		data, err := before.Encode(b.Build())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		f, err := manifest.DecodeFile(data, spec(0), old)
+		f, err := before.Decode(data)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		now := iceberg.NewSchema(1, iceberg.NestedField{ID: 1, Name: "c", Type: c.after})
-		if data, err = manifest.EncodeFile(f, spec(0), now); err != nil {
+		after := transport(t, spec(0), now)
+		if data, err = after.Encode(f); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if f, err = manifest.DecodeFile(data, spec(0), now); err != nil || fmt.Sprintf("%T%v", f.Partition()[1000], f.Partition()[1000]) !=
+		if f, err = after.Decode(data); err != nil || fmt.Sprintf("%T%v", f.Partition()[1000], f.Partition()[1000]) !=
 			fmt.Sprintf("%T%v", c.want, c.want) {
 			t.Errorf("%s: %v, error %v", name, f.Partition(), err)
 		}
+	}
+}
+
+// TestTransportIsShared: files that one transport decoded keep no description of the format of their own, which would weigh more than they do.
+func TestTransportIsShared(t *testing.T) { //nolint:paralleltest // it counts allocations
+	schema, spec := everyType(t)
+	b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, "s3://b/f", iceberg.ParquetFile, nil, nil, nil, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := transport(t, spec, schema)
+	data, err := c.Encode(b.Build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 8 // The file, its path, the bytes of its fields, and pointers to numbers.
+	if n := testing.AllocsPerRun(10, func() {
+		if _, err := c.Decode(data); err != nil {
+			t.Error(err)
+		}
+	}); n > most {
+		t.Errorf("a file is decoded with %v allocations, want at most %d", n, most)
 	}
 }
 
@@ -379,7 +413,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		t.Error("a delete manifest of version 1 was started")
 	}
 	partial := slices.Collect(func(yield func(iceberg.DataFile) bool) { yieldPartial(t, schema, spec, yield) })
-	if _, err := manifest.EncodeFile(partial[0], spec, schema); err == nil {
+	if _, err := transport(t, spec, schema).Encode(partial[0]); err == nil {
 		t.Error("a file without its statistics was encoded")
 	}
 }

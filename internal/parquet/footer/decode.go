@@ -10,11 +10,14 @@ const (
 	maxDepth = 32
 	// firstCapacity is the most elements that are allocated before any was read.
 	firstCapacity = 64
+	// openFields is for how many fields of records that have not ended there is room without an allocation.
+	openFields = 32
 )
 
 // Decode reads one record from the start of data; n is its length in bytes. Binary values share data's memory.
 func Decode(data []byte) (s *Struct, n int, err error) {
-	d := decoder{data: data}
+	var room [openFields]Field
+	d := decoder{data: data, open: room[:0]}
 	s = d.record(0)
 	if d.err != nil {
 		return nil, 0, d.err
@@ -27,6 +30,8 @@ type decoder struct {
 	data []byte
 	at   int
 	err  error
+	// open are the fields of the records that have not ended, outer ones first: they are allocated once it is known how many there are.
+	open []Field
 }
 
 func (d *decoder) fail(what string) {
@@ -69,7 +74,7 @@ func (d *decoder) record(depth int) *Struct {
 		d.fail("nested too deeply")
 		return s
 	}
-	last := int16(0)
+	last, begin := int16(0), len(d.open)
 	for d.err == nil {
 		head := d.octet()
 		if head == 0 {
@@ -84,8 +89,11 @@ func (d *decoder) record(depth int) *Struct {
 			id = int16(n)
 		}
 		last = id
-		s.Fields = append(s.Fields, Field{ID: id, Value: d.value(Kind(head&0xf), depth, true)})
+		v := d.value(Kind(head&0xf), depth, true)
+		d.open = append(d.open, Field{ID: id, Value: v})
 	}
+	s.Fields = append(s.Fields, d.open[begin:]...)
+	d.open = d.open[:begin]
 	return s
 }
 

@@ -232,3 +232,27 @@ func FuzzDecode(f *testing.F) {
 		_, _ = footer.OffsetIndex(data)
 	})
 }
+
+// TestRecordsAreAllocatedOnce: a record's fields are allocated when their number is known, however many there are and however deep they lie.
+func TestRecordsAreAllocatedOnce(t *testing.T) { //nolint:paralleltest // it counts allocations
+	var s *footer.Struct
+	for depth := range 20 {
+		outer := &footer.Struct{}
+		for id := range int16(7) {
+			outer.Put(id+1, footer.Int64Value(int64(depth)))
+		}
+		if s != nil {
+			outer.Put(8, footer.RecordValue(s))
+		}
+		s = outer
+	}
+	data := footer.Append(nil, s)
+	back, n, err := footer.Decode(data)
+	if err != nil || n != len(data) || !bytes.Equal(footer.Append(nil, back), data) {
+		t.Fatalf("%d of %d bytes read, error %v", n, len(data), err)
+	}
+	const most = 2*20 + 4 // Each record and its fields, and the growth of the list of open ones.
+	if n := testing.AllocsPerRun(10, func() { _, _, _ = footer.Decode(data) }); n > most {
+		t.Errorf("%v allocations, want at most %d", n, most)
+	}
+}

@@ -184,8 +184,8 @@ func (c *restoreCommand) Run(a *app) (err error) {
 	report, fault := r.Run(a.ctx, run)
 	if fault != nil {
 		report.Outcome, report.Reason = string(maintenance.Failed), "ended early, say it again to go on: "+fault.Error()
-	} else if err := report.Advise(a.ctx, run, a.headOf(run), files); err != nil {
-		return err
+	} else {
+		report.Advise(a.ctx, run, a.headOf(run), files)
 	}
 	if c.JSON {
 		err = a.printJSON(report)

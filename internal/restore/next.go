@@ -23,19 +23,18 @@ const maxMetadataReads = 20
 const gcEnabled = "gc.enabled"
 
 // Advise adds to the report what is to be done now. head is the table as it is, nil when it cannot be read; files reads its metadata files.
-func (r *Report) Advise(ctx context.Context, run maintenance.Run, head *lake.Table, files store.Reader) error {
+func (r *Report) Advise(ctx context.Context, run maintenance.Run, head *lake.Table, files store.Reader) {
 	if r.Restored+r.Restorable+r.Present > 0 {
 		r.Next = append(r.Next, r.keepAdvice(run.Table, head))
 		advice, err := r.registerAdvice(ctx, run.Table, head, files)
 		if err != nil {
-			return err
+			advice = "storage failed while a metadata file was looked for that names the expired snapshots; say it again: " + err.Error()
 		}
 		r.Next = append(r.Next, advice)
 	}
 	for _, id := range r.Earlier {
 		r.Next = append(r.Next, fmt.Sprintf("this run also deleted what the expiry of run %s had left: firn restore --run %s", id, id))
 	}
-	return nil
 }
 
 // keepAdvice says how restored files stay.

@@ -60,6 +60,12 @@ func (r *Restorer) Run(ctx context.Context, run maintenance.Run) (*Report, error
 	if err := report.readAround(ctx, work); err != nil {
 		return report, err
 	}
+	unsettled := store.Join(handoff.Unsettled(r.WorkLocation, run.TableUUID), string(run.RunID)+".json")
+	if _, err := r.Work.Head(ctx, unsettled); err == nil {
+		report.Next = append(report.Next, "a later run on the table goes on deleting what this one left: forbid that first, or undo the deletions again after it")
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return report, fmt.Errorf("look whether the run is settled: %w", err)
+	}
 	b := &batches{Restorer: r, work: work, report: report, spans: Spans(manifests), seen: map[[sha256.Size]byte]bool{}}
 	for _, m := range manifests {
 		if err := b.manifest(ctx, m); err != nil {
@@ -146,12 +152,13 @@ func (b *batches) chunk(ctx context.Context, job maintenance.Job, deletions []ha
 				err = b.object(gctx, &o)
 			}
 			switch {
+			case err == nil: // it counts, whatever became of the others
 			case errors.Is(err, store.ErrPermission):
 				denials[i] = err
 				o.State, o.Reason = Refused, err.Error()
 			case errors.Is(err, store.ErrTransient), gctx.Err() != nil:
 				return err
-			case err != nil:
+			default:
 				o.State, o.Reason = Refused, err.Error()
 			}
 			objects[i] = o
@@ -159,15 +166,17 @@ func (b *batches) chunk(ctx context.Context, job maintenance.Job, deletions []ha
 		})
 	}
 	err := group.Wait()
+	var told error
 	for _, o := range objects {
 		if o.State == "" {
 			continue
 		}
 		b.report.add(o)
-		if b.Each != nil && err == nil {
-			err = b.Each(o)
+		if b.Each != nil && told == nil {
+			told = b.Each(o)
 		}
 	}
+	err = errors.Join(err, told)
 	if err == nil && !slices.Contains(denials, nil) {
 		b.denied = denials[0]
 	}

@@ -105,6 +105,38 @@ func TestEveryJobAndAttempt(t *testing.T) {
 	}
 }
 
+// TestAdvice: who restores is told of what may delete again, of deletions under other IDs, and of what cannot come back.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.delete(orphanJob, "delete-0000-000000-000000", "a", "mem://lake/t/one")
+	other := maintenance.NewRunID("x", 2, 2)
+	mark := store.Join(handoff.Unsettled("mem://work", ""), string(l.run.RunID)+".json")
+	for location, v := range map[string]any{
+		mark:                       &handoff.UnsettledRun{V: 1, Run: l.run},
+		l.work.Earlier():           &handoff.EarlierDeletions{V: 1, Runs: []handoff.EarlierDeletion{{RunID: other}}},
+		l.work.Reach(orphanJob, 0): &handoff.SweepReach{V: 1, Summary: handoff.SweepSummary{AbortedUploads: 3}},
+	} {
+		if _, err := l.work.WriteOnce(t.Context(), location, v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := l.restore(l.memory, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report.Advise(t.Context(), l.run, nil, l.memory)
+	var text strings.Builder
+	if err := report.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"goes on deleting", "firn restore --run " + string(other), "3 incomplete uploads", "at once", "'gc.enabled' = 'false'", "restored    1 (1 bytes)"} {
+		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), strings.Join(strings.Fields(says), " ")) {
+			t.Errorf("%q is not said in\n%s", says, text.String())
+		}
+	}
+}
+
 // TestStorageFails: a passing fault ends the work, and a repetition does the rest; a refusal concerns its object; a store that allows nothing is not asked
 // for each object.
 func TestStorageFails(t *testing.T) {

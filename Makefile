@@ -24,7 +24,7 @@ MUTANTS     ?= .
 CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
+.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-lint infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +78,9 @@ build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources,
 
 infra-test: $(LINT) ## vet, lint and test the CDK app: privileges, golden template, cdk-nag (needs Node 20 or newer)
 	@tools/node.sh && cd infra && $(GO) mod tidy -diff && $(GO) vet ./... && ../$(LINT) run ./... && $(GO) test -timeout 10m ./...
+
+infra-lint: ## cfn-lint on the committed templates, asl-validator on the state machine (sets both up: Python, npm)
+	@PYTHON=$(PYTHON) VENV=$(VENV) tools/infra-lint.sh
 
 infra-example: ## synthesise somebody's own CDK app that holds Firn (infra/example, a module of its own)
 	@tools/node.sh && cd infra/example && $(GO) mod tidy -diff && CDK_OUTDIR=$(CURDIR)/cdk.out/example $(GO) run . && test -s $(CURDIR)/cdk.out/example/Maintenance.template.json
@@ -145,4 +148,4 @@ check: ## what CI runs, in its order
 	@.ci/run
 
 clean: ## remove what the targets made
-	rm -rf dist bin $(VENV) .venv-spark .java .interop .bench .demo
+	rm -rf dist bin tools/asl/node_modules $(VENV) .venv-spark .java .interop .bench .demo

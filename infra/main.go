@@ -35,9 +35,6 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := s.Unbuilt(); err != nil {
-		return err
-	}
 	config := filepath.Join(root, "dist", "firn.yaml")
 	if err := stack.WriteConfig(s, root, config); err != nil {
 		return err

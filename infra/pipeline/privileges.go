@@ -99,8 +99,15 @@ func OpensCatalog(function string) bool {
 func (p powers) catalog(function string) []*awsiam.PolicyStatementProps {
 	c := p.settings.Catalog
 	var all []*awsiam.PolicyStatementProps
-	if c.Secret != "" && OpensCatalog(function) {
-		all = append(all, allow("CatalogSecret", []string{"secretsmanager:GetSecretValue"}, []string{c.Secret}))
+	if secrets := p.settings.AllSecrets(); len(secrets) > 0 && OpensCatalog(function) {
+		all = append(all, allow("CatalogSecret", []string{"secretsmanager:GetSecretValue"}, secrets))
+		if keys := p.settings.SecretKeys; len(keys) > 0 {
+			decrypt := allow("CatalogSecretKey", []string{"kms:Decrypt"}, keys)
+			decrypt.Conditions = &map[string]any{"StringEquals": map[string]any{
+				"kms:ViaService": "secretsmanager." + *awscdk.Aws_REGION() + "." + *awscdk.Aws_URL_SUFFIX(),
+			}}
+			all = append(all, decrypt)
+		}
 	}
 	if c.Kind == settings.CatalogS3Tables {
 		return append(all, p.s3Tables(function)...)

@@ -37,6 +37,8 @@ func Keys() []Key {
 		{"catalog", "glue (default), rest, s3tables or sql", text(func(s *Settings) *string { return &s.Catalog.Kind })},
 		{"catalog.name", "what tables and policies call the catalog; default: its kind", text(func(s *Settings) *string { return &s.Catalog.Name })},
 		{"catalog.secret", "ARN of a secret with further properties of the catalog", text(func(s *Settings) *string { return &s.Catalog.Secret })},
+		{"secrets", "ARNs of the secrets of config's further catalogs", list(func(s *Settings) *[]string { return &s.Secrets })},
+		{"secrets.kms", "ARNs of the keys of secrets that have one of their own", list(func(s *Settings) *[]string { return &s.SecretKeys })},
 		{"config", "path of a firn.yaml with policy and further catalogs", text(func(s *Settings) *string { return &s.Config })},
 		{"sources", "glue, s3, cloudtrail, parted by commas; default: glue for Glue, else s3", list(func(s *Settings) *[]string { return &s.Sources })},
 		{"topics", "ARNs of SNS topics with commit events", list(func(s *Settings) *[]string { return &s.Topics })},

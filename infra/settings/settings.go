@@ -36,6 +36,8 @@ type Settings struct {
 	Mode string
 	// Catalog is the default catalog.
 	Catalog Catalog
+	// Secrets are the ARNs of secrets that the catalogs of Config name, SecretKeys those of the KMS keys of secrets that have one of their own.
+	Secrets, SecretKeys []string
 	// Config is the path of a firn.yaml whose policy and further catalogs are deployed; "" for none.
 	Config string
 	// Sources are the event sources to listen to, Topics the ARNs of SNS topics to subscribe to, EventAccounts the accounts whose events are heard.
@@ -75,7 +77,7 @@ type Catalog struct {
 	Kind string
 	// Properties are properties under PyIceberg's and Java's names, without secrets.
 	Properties map[string]string
-	// Secret is the ARN of a secret of Secrets Manager, a JSON object of further properties; "" for none. See Unbuilt.
+	// Secret is the ARN of a secret of Secrets Manager, a JSON object of further properties; "" for none.
 	Secret string
 }
 
@@ -130,7 +132,8 @@ func (s Settings) Check() error {
 		}
 	}
 	faults = append(faults, arns("topics", "sns", s.Topics), arns("alarms.topic", "sns", one(s.Topic)), arns("kms", "kms", one(s.Key)),
-		arns("warehouse.kms", "kms", s.WarehouseKeys), arns("catalog.secret", "secretsmanager", one(s.Catalog.Secret)))
+		arns("warehouse.kms", "kms", s.WarehouseKeys), arns("secrets.kms", "kms", s.SecretKeys),
+		secretARNs("catalog.secret", one(s.Catalog.Secret)), secretARNs("secrets", s.Secrets))
 	for _, account := range s.EventAccounts {
 		if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
 			faults = append(faults, fmt.Errorf("accounts: %q is no account ID of 12 digits", account))
@@ -145,12 +148,11 @@ func (s Settings) Check() error {
 	return errors.Join(faults...)
 }
 
-// Unbuilt faults settings that are understood, and synthesised, and that the functions cannot serve yet.
-func (s Settings) Unbuilt() error {
-	if s.Catalog.Secret != "" || s.Catalog.Kind == CatalogSQL {
-		return errors.New("catalog.secret: the functions cannot read Secrets Manager yet; catalogs that need a secret cannot be deployed")
-	}
-	return nil
+// AllSecrets are the ARNs of the secrets of all catalogs, each once.
+func (s Settings) AllSecrets() []string {
+	all := append(one(s.Catalog.Secret), s.Secrets...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (s Settings) checkTables() []error {
@@ -188,7 +190,7 @@ func (s Settings) checkCatalog() []error {
 		faults = append(faults, fmt.Errorf("catalog.name=%s: want a plain name", c.Name))
 	}
 	for key, value := range c.Properties {
-		if Secret(key) || key == "uri" && userinfo(value) {
+		if Secret(key) || key == "uri" && Userinfo(value) {
 			faults = append(faults, fmt.Errorf("catalog.%s: a secret has no place in settings, templates and environments: keep it in Secrets Manager and name its ARN as catalog.secret", key))
 		}
 	}
@@ -250,8 +252,8 @@ func Secret(key string) bool {
 	return false
 }
 
-// userinfo reports a URI with a password.
-func userinfo(uri string) bool {
+// Userinfo reports a URI with a password.
+func Userinfo(uri string) bool {
 	_, rest, found := strings.Cut(uri, "://")
 	authority, _, _ := strings.Cut(rest, "/")
 	user, _, at := strings.Cut(authority, "@")
@@ -272,6 +274,17 @@ func arns(key, service string, values []string) error {
 		parts := strings.SplitN(value, ":", 6)
 		if len(parts) < 6 || parts[0] != "arn" || parts[2] != service || parts[3] == "" || parts[4] == "" || parts[5] == "" {
 			faults = append(faults, fmt.Errorf("%s=%s: want an ARN of %s", key, value, service))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// secretARNs faults what is not the whole ARN of one secret: IAM compares all of it, with the six characters that Secrets Manager appends to the name.
+func secretARNs(key string, values []string) error {
+	faults := []error{arns(key, "secretsmanager", values)}
+	for _, value := range values {
+		if dash := strings.LastIndexByte(value, '-'); dash < 0 || len(value)-dash != 7 || strings.ContainsAny(value, "*?$") {
+			faults = append(faults, fmt.Errorf("%s=%s: want the whole ARN of one secret, with the six characters at its end (aws secretsmanager describe-secret)", key, value))
 		}
 	}
 	return errors.Join(faults...)

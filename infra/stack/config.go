@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -76,7 +77,7 @@ func config(s settings.Settings, root string) (map[string]any, error) {
 		catalogs = map[string]any{}
 	}
 	for name, other := range catalogs {
-		faults = append(faults, secrets(s.Config, name, other))
+		faults = append(faults, secrets(s, name, other))
 	}
 	if _, found := catalogs[s.Catalog.Name]; found {
 		faults = append(faults, fmt.Errorf("config=%s: catalog %s is described by settings", s.Config, s.Catalog.Name))
@@ -107,13 +108,17 @@ func kind(of string) string {
 	return of
 }
 
-// secrets faults properties of a catalog that would put a secret into an asset.
-func secrets(path, name string, catalog any) error {
+// secrets faults properties of a catalog that would put a secret into an asset, and a secret that the functions may not read.
+func secrets(s settings.Settings, name string, catalog any) error {
 	properties, _ := catalog.(map[string]any)
 	var faults []error
-	for key := range properties {
-		if settings.Secret(key) {
-			faults = append(faults, fmt.Errorf("config=%s: catalogs.%s.%s: a secret has no place in an asset: keep it in Secrets Manager, and name its ARN as property secret", path, name, key))
+	for key, value := range properties {
+		text := fmt.Sprint(value)
+		switch {
+		case settings.Secret(key) || key == "uri" && settings.Userinfo(text):
+			faults = append(faults, fmt.Errorf("config=%s: catalogs.%s.%s: a secret has no place in an asset: keep it in Secrets Manager, and name its ARN as property secret", s.Config, name, key))
+		case key == "secret" && !slices.Contains(s.AllSecrets(), text):
+			faults = append(faults, fmt.Errorf("config=%s: catalogs.%s.secret: name %s in the setting secrets, too: the functions may read nothing else", s.Config, name, text))
 		}
 	}
 	return errors.Join(faults...)

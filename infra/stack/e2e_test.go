@@ -14,7 +14,7 @@ import (
 // deployed are the settings of the deployment that `make e2e` runs on one machine: every source, a topic, and mode maintain.
 func deployed() map[string]string {
 	return with("mode", "maintain", "sources", "glue,s3,cloudtrail", "topics", "arn:aws:sns:eu-west-1:111122223333:commits", "accounts", "111122223333",
-		"config", "infra/testdata/e2e/policy.yaml", "compact.concurrency", "8", "compact.parallel", "4", "sweep.parallel", "2", "queue.batch", "100")
+		"config", "infra/testdata/e2e/policy.yaml", "secrets", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:service-AbCdEf", "compact.concurrency", "8", "compact.parallel", "4", "sweep.parallel", "2", "queue.batch", "100")
 }
 
 // TestDeployment keeps the template and the firn.yaml that `make e2e` reads: they are what is synthesised, with assets under the names of what is in them.

@@ -12,7 +12,7 @@ import (
 
 // everything are the settings under which most statements exist.
 func everything() map[string]string {
-	return with("warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted",
+	return with("warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "secrets.kms", "arn:aws:kms:eu-west-1:111122223333:key/77777777-2222-3333-4444-555555555555",
 		"vpc.subnets", "subnet-0123456789abcdef0", "vpc.security-groups", "sg-0123456789abcdef0", "kms", "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555", "warehouse.kms", "arn:aws:kms:eu-west-1:111122223333:key/66666666-2222-3333-4444-555555555555")
 }
 
@@ -49,7 +49,7 @@ func TestOneFunctionOnePower(t *testing.T) {
 		only("sqs:ReceiveMessage", contract.FunctionEvaluate)
 		only("sqs:SendMessage", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionReport)
 		if name == "everything" {
-			only("secretsmanager:", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionSweep)
+			only("secretsmanager:", opensCatalogs()...)
 		}
 	}
 }
@@ -217,6 +217,36 @@ func TestCatalogs(t *testing.T) {
 	for _, function := range contract.Functions() {
 		if on := rest.where(function, "glue:"); len(on) > 0 {
 			t.Errorf("%s reaches Glue at %v", function, on)
+		}
+	}
+}
+
+// opensCatalogs are the functions that read the secrets of catalogs.
+func opensCatalogs() []string {
+	return []string{contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionPlan, contract.FunctionCommit, contract.FunctionSweep}
+}
+
+// TestSecrets: who opens catalogs reads exactly the secrets that settings name, and their keys only on the way through Secrets Manager.
+func TestSecrets(t *testing.T) {
+	const one, other = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:other-AbCdEf"
+	tp := synth(t, with("catalog", "rest", "catalog.uri", "https://c", "catalog.secret", one, "secrets", other+","+one))
+	for _, function := range opensCatalogs() {
+		if on := tp.where(function, "secretsmanager:"); !slices.Equal(on, []string{other, one}) {
+			t.Errorf("%s reads %v", function, on)
+		}
+	}
+	tp = synth(t, everything())
+	for _, function := range opensCatalogs() {
+		found := false
+		for _, s := range tp.powers(function) {
+			if s.sid == "CatalogSecretKey" {
+				condition, _ := json.Marshal(s.condition)
+				found = slices.Equal(s.actions, []string{"kms:Decrypt"}) && strings.Contains(s.resources[0], "key/77777777") && len(s.resources) == 1 &&
+					strings.Contains(string(condition), "secretsmanager.")
+			}
+		}
+		if !found {
+			t.Errorf("%s may not decrypt secrets, or more than them", function)
 		}
 	}
 }

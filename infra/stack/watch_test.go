@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"firn/infra/watch"
+	"firn/internal/contract"
 )
 
 // TestAlarmsHaveRunbooks: each alarm names a section of docs/operations.md that exists, and sends to the operator's address.
@@ -31,7 +32,18 @@ func TestAlarmsHaveRunbooks(t *testing.T) {
 			t.Errorf("alarm %s: %v", id, alarm.Properties)
 		}
 	}
-	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 8+3*7 {
+	for metric, hours := range map[string]float64{contract.MetricDebt: 6, contract.MetricOverBudget: 1} {
+		found := false
+		for _, alarm := range tp.of("AWS::CloudWatch::Alarm") {
+			p := alarm.Properties
+			found = found || p["MetricName"] == metric && p["Statistic"] == "Maximum" && p["Period"] == 3600.0 && p["EvaluationPeriods"] == hours &&
+				flat(p["Dimensions"]) == `[{"Name":"function","Value":"evaluate"}]`
+		}
+		if !found {
+			t.Errorf("no alarm watches %s for %v hours", metric, hours)
+		}
+	}
+	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 10+3*7 {
 		t.Errorf("%d alarms", n)
 	}
 }

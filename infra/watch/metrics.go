@@ -77,6 +77,14 @@ func drift() awscloudwatch.IMetric {
 	return sum(contract.MetricNamespace, contract.MetricLedgerDrift, map[string]*string{"function": jsii.String(contract.FunctionEvaluate)})
 }
 
+// worst is the largest of the hour that evaluate told of any table.
+func worst(name string) awscloudwatch.IMetric {
+	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
+		Namespace: jsii.String(contract.MetricNamespace), MetricName: jsii.String(name), Period: minutes(60), Statistic: jsii.String("Maximum"),
+		DimensionsMap: &map[string]*string{"function": jsii.String(contract.FunctionEvaluate)},
+	})
+}
+
 // memory reads the line REPORT that Lambda writes at the end of each call: there is no other metric of used memory.
 func (w *Watch) memory(name string, fn *pipeline.Function) awscloudwatch.IMetric {
 	filter := awslogs.NewMetricFilter(w.Construct, jsii.String(pipeline.Title(name)+"Memory"), &awslogs.MetricFilterProps{
@@ -131,6 +139,7 @@ func (w *Watch) dashboard() {
 		Widgets: &[]*[]awscloudwatch.IWidget{
 			{
 				graph("Are my tables healthy? Runs", &[]awscloudwatch.IMetric{w.executions("ExecutionsStarted"), w.executions("ExecutionsSucceeded"), w.ended()}),
+				graph("How much is due? The worst table, 1 is exactly due", &[]awscloudwatch.IMetric{worst(contract.MetricDebt), worst(contract.MetricOverBudget)}),
 				graph("Files rewritten", columns("rewrite_data_files", "rewritten_data_files_count", "added_data_files_count", "failed_data_files_count")),
 				graph("Files deleted", columns("expire_snapshots", "deleted_data_files_count", "deleted_manifest_files_count", "deleted_manifest_lists_count")),
 			},

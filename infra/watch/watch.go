@@ -120,6 +120,12 @@ func (w *Watch) alarms() []alarm {
 		{id: "LeaseStuck", what: "a run ended without report and kept its lease until it was found", section: "Lease stuck", metric: w.unreported()},
 		{id: "LedgerDrift", what: "a full scan found another count than the ledger had", section: "Ledger drift", metric: drift()},
 	}
+	all = append(all,
+		alarm{
+			id: "DebtGrowing", what: "a table has been due three times over for six hours", section: "Debt growing", threshold: 3, periods: 6,
+			metric: worst(contract.MetricDebt),
+		},
+		alarm{id: "BudgetReached", what: "a table has spent its budget of the month", section: "Budget reached", metric: worst(contract.MetricOverBudget)})
 	for _, name := range contract.Functions() {
 		size, title := w.props.Settings.Functions[name], pipeline.Title(name)
 		fn := p.Functions[name]

@@ -118,6 +118,13 @@ const LogUnreported = "run ended without report"
 // MetricLedgerDrift is the name of the metric that counts partitions whose counters in the ledger differed from a full scan.
 const MetricLedgerDrift = "ledger_drift_partitions"
 
+// MetricDebt is the name of the metric of what is due on a table in mode maintain, in thresholds (1 is exactly due), and MetricOverBudget that of a table whose
+// budget of the month is spent (1) or not (0); evaluate tells both at each look.
+const (
+	MetricDebt       = "debt_thresholds"
+	MetricOverBudget = "budget_reached"
+)
+
 // MetricTier is the name of the metric that counts the input bytes of a rewritten group which came into the outputs by a tier: concat, copy,
 // coalesce, recode, sort or fallback.
 func MetricTier(tier string) string { return "tier_" + tier + "_bytes" }

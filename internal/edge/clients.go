@@ -35,6 +35,10 @@ type Clients struct {
 
 	mu    sync.Mutex
 	lakes map[string]Lake
+	// secrets are those of open catalogs by name; retired are catalogs that were opened with older ones, and may still be in use.
+	secrets map[string]secret
+	retired []Lake
+	now     func() time.Time
 	// tables are stores that were opened without their catalog.
 	tables map[string]store.ReadWriter
 	state  state.Store
@@ -46,7 +50,10 @@ type Clients struct {
 
 // NewClients returns clients over the settings. stores replaces stores by scheme (tests: memory, faults).
 func NewClients(config *catalogs.Config, settings Settings, stores map[string]store.Full) *Clients {
-	c := &Clients{config: config, settings: settings, stores: stores, lakes: map[string]Lake{}, tables: map[string]store.ReadWriter{}}
+	c := &Clients{
+		config: config, settings: settings, stores: stores, lakes: map[string]Lake{}, tables: map[string]store.ReadWriter{},
+		secrets: map[string]secret{}, now: time.Now,
+	}
 	c.rules, c.rulesErr = settings.Authority()
 	return c
 }
@@ -108,16 +115,24 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 	if name == "" {
 		name = c.config.Default()
 	}
-	if l, found := c.lakes[name]; found {
-		return l, nil
+	old, found := c.lakes[name]
+	if found && !c.rotated(ctx, name) {
+		return old, nil
 	}
 	props, err := c.config.Properties(name)
 	if err = errors.Join(c.rulesErr, err); err != nil {
 		return Lake{}, err
 	}
-	cat, err := catalogs.Open(ctx, name, props)
+	full, err := c.withSecret(ctx, name, props)
 	if err != nil {
 		return Lake{}, err
+	}
+	cat, err := catalogs.Open(ctx, name, full)
+	if err != nil {
+		return Lake{}, c.secrets[name].hide(err)
+	}
+	if found {
+		c.retired = append(c.retired, old)
 	}
 	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
 	if err != nil {
@@ -247,7 +262,7 @@ func (c *Clients) Close() error {
 	if c.state != nil {
 		faults = append(faults, c.state.Close())
 	}
-	for _, l := range c.lakes {
+	for _, l := range slices.AppendSeq(c.retired, maps.Values(c.lakes)) {
 		if closer, ok := l.Catalog.(interface{ Close() error }); ok {
 			faults = append(faults, closer.Close())
 		}

@@ -23,6 +23,7 @@ import (
 	"firn/internal/policy"
 	"firn/internal/state"
 	"firn/internal/store"
+	"firn/internal/telemetry"
 )
 
 // Starter starts executions of the state machine. Starting one again with the same name and input, while it runs or after, is no error.
@@ -55,6 +56,8 @@ type Deps struct {
 	Caps Caps
 	// Drift is told how many partitions of a reconciled ledger differed from the scan; nil for nobody.
 	Drift func(at time.Time, table maintenance.TableID, partitions int64) error
+	// Metrics takes what alarms watch, once a look; nil for nobody.
+	Metrics telemetry.Sink
 	// Refuse takes messages that are no events, with the reason; nil only logs them.
 	Refuse func(ctx context.Context, message events.SQSMessage, reason error) error
 	Now    func() time.Time
@@ -269,6 +272,9 @@ func (f *Function) lookAt(ctx context.Context, id maintenance.TableID, began tim
 		if err := f.deps.State.DropShards(ctx, id, head.Generation); err != nil {
 			return err
 		}
+	}
+	if err := f.signal(v, head, out); err != nil {
+		return err
 	}
 	return f.act(ctx, v, head, out)
 }

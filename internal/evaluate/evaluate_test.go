@@ -22,6 +22,7 @@ import (
 	"firn/internal/policy"
 	"firn/internal/state"
 	"firn/internal/store"
+	"firn/internal/telemetry"
 )
 
 // started is an execution that the function asked for.
@@ -40,6 +41,8 @@ type looker struct {
 	refused []string
 	// startErr is what the next start answers.
 	startErr error
+	// metrics takes what alarms watch; nil for nobody.
+	metrics telemetry.Sink
 }
 
 func (l *looker) Start(_ context.Context, name string, input []byte) error {
@@ -83,7 +86,7 @@ func (l *looker) over(items state.Items, document policy.Document) {
 	l.state = state.New(items)
 	l.fn = evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
-		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Metrics: l.metrics,
 		Refuse: func(_ context.Context, m events.SQSMessage, _ error) error {
 			l.refused = append(l.refused, m.MessageId)
 			return nil

@@ -21,6 +21,11 @@ type Gates struct {
 	MaxRunsPerDay int64
 }
 
+// OverBudget reports that the budget of a month is spent, given in millionths of a dollar.
+func (g Gates) OverBudget(spentMicros int64) bool {
+	return g.MaxDollars > 0 && float64(spentMicros) >= g.MaxDollars*1e6
+}
+
 // Gates reads the gates.
 func (p Policy) Gates() Gates {
 	windows, err := when.ParseWindows(p.text("windows"))

@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -42,7 +43,11 @@ const (
 	account = "111122223333"
 	region  = "eu-west-1"
 	topic   = "arn:aws:sns:eu-west-1:111122223333:commits"
-	assets  = "cdk-hnb659fds-assets-" + account + "-" + region
+	// secretARN names the secret of the catalog "service", planted is its token: it must be nowhere else.
+	secretARN = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:service-AbCdEf"
+	planted   = "planted-token-of-the-service"
+
+	assets = "cdk-hnb659fds-assets-" + account + "-" + region
 )
 
 func place() template.Place {
@@ -140,14 +145,16 @@ func (f *faults) get() (func(http.ResponseWriter, *http.Request, cloud.Call) boo
 type deployment struct {
 	*cloud.Cloud
 
-	t      testing.TB
-	world  *icebergtest.World
-	s3     *storetest.S3Server
-	glue   *catalogtest.GlueServer
-	writer *catalogs.Glue
-	state  state.Store
-	faults *faults
-	logs   *logs
+	t     testing.TB
+	world *icebergtest.World
+	s3    *storetest.S3Server
+	// service is a catalog beside Glue that wants a token.
+	service *catalogtest.RESTServer
+	glue    *catalogtest.GlueServer
+	writer  *catalogs.Glue
+	state   state.Store
+	faults  *faults
+	logs    *logs
 }
 
 // deploy starts the stack of the template.
@@ -182,10 +189,19 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.world = icebergtest.NewWorld(t)
+	d.world.Clock.Set(time.Now().Add(-time.Hour))
+	d.world.Location = "s3://lake/warehouse"
+	if d.world.Store, err = store.New(store.Config{Properties: s3.Properties}); err != nil {
+		t.Fatal(err)
+	}
+	d.service = catalogtest.NewRESTServer(t, d.world.Store)
+	d.service.Token = planted
+	config = bytes.ReplaceAll(config, []byte("https://catalog.example.com"), []byte(d.service.URL))
 	s3.Seed(t, assets, "ASSET-firn.yaml", config, time.Now())
 	items := dynamofake.Start(t)
 	d.Cloud, err = cloud.New(cloud.Options{
-		Place: place(), S3: s3, DynamoDB: items.Config.Handler, Glue: d.glue, Now: time.Now, Noisy: []string{"lake"}, Log: d.logs.add,
+		Place: place(), S3: s3, DynamoDB: items.Config.Handler, Glue: d.glue, Now: time.Now, Secrets: map[string]string{secretARN: `{"token":"` + planted + `"}`}, Noisy: []string{"lake"}, Log: d.logs.add,
 		Program: func(key string) (string, error) {
 			name, is := strings.CutPrefix(strings.TrimSuffix(key, ".zip"), "ASSET-")
 			if !is {
@@ -220,12 +236,6 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 	})
 	if err := d.Deploy(stack); err != nil {
 		return nil, err
-	}
-	d.world = icebergtest.NewWorld(t)
-	d.world.Clock.Set(time.Now().Add(-time.Hour))
-	d.world.Location = "s3://lake/warehouse"
-	if d.world.Store, err = store.New(store.Config{Properties: s3.Properties}); err != nil {
-		t.Fatal(err)
 	}
 	d.writer, err = catalogs.OpenGlue(t.Context(), "glue", map[string]string{
 		"glue.endpoint": d.glue.URL, "glue.region": region, "glue.access-key-id": "writer", "glue.secret-access-key": "w",

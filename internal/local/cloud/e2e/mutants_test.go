@@ -200,6 +200,7 @@ func scenarios() []scenario {
 		{"clock fails", clockFails},
 		{"powers", powers},
 		{"commit event", commitEvent},
+		{"secret", secretCatalog},
 		{"every retry", everyRetry},
 		{"failed messages", failedMessages},
 		{"duplicates", duplicatesAndDisorder},

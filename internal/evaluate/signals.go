@@ -1,0 +1,33 @@
+package evaluate
+
+import (
+	"time"
+
+	"firn/internal/contract"
+	"firn/internal/policy"
+	"firn/internal/state"
+	"firn/internal/telemetry"
+)
+
+// signal tells what alarms watch of a table that is maintained: how much is due, and whether its budget is spent. Where nobody asked for runs, debt is no
+// fault.
+func (f *Function) signal(v *view, head state.Head, out verdict) error {
+	if f.deps.Metrics == nil || f.deps.ObserveOnly || v.policy.Mode() != policy.Maintain || out.record.Skip != "" {
+		return nil
+	}
+	now, over := f.deps.Now(), 0.0
+	if v.policy.Gates().OverBudget(spentThisMonth(head.Spending, now)) {
+		over = 1
+	}
+	return f.deps.Metrics.Emit(now, v.id, "", []telemetry.Metric{
+		{Name: contract.MetricDebt, Unit: telemetry.Count, Value: out.debt}, {Name: contract.MetricOverBudget, Unit: telemetry.Count, Value: over},
+	})
+}
+
+// spentThisMonth is what automatic runs cost in the calendar month, in millionths of a dollar.
+func spentThisMonth(s state.Spending, now time.Time) int64 {
+	if s.Month != now.UTC().Format("2006-01") {
+		return 0
+	}
+	return s.Micros
+}

@@ -51,11 +51,12 @@ func BuildDeleteIndex(ctx context.Context, st store.Reader, t *Table, manifests 
 		vectors:  map[string][]Entry{},
 		paths:    map[string][]Entry{},
 	}
+	var memo Memo
 	for _, m := range manifests {
 		if m.ManifestContent() != iceberg.ManifestContentDeletes {
 			continue
 		}
-		for e, err := range Entries(ctx, st, m, EntryOptions{}) {
+		for e, err := range Entries(ctx, st, m, EntryOptions{Memo: &memo}) {
 			if err != nil {
 				return nil, fmt.Errorf("index delete files: %w", err)
 			}

@@ -33,6 +33,9 @@ type Entry = peek.Entry
 // EntryOptions steer how entries are read.
 type EntryOptions = peek.EntryOptions
 
+// Memo remembers the schemas of manifests from one to the next.
+type Memo = peek.Memo
+
 // UnknownSequence is the file sequence number of an existing entry whose writer did not record one.
 const UnknownSequence = peek.UnknownSequence
 

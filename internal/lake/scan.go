@@ -33,7 +33,9 @@ type Scan struct {
 	keys  map[string]string
 	paths map[int][]string
 	twice map[string]error
-	memo  manifest.Memo
+	// contradicted are the Refs of files whose deletes are at fault.
+	contradicted map[int]error
+	memo         manifest.Memo
 }
 
 // NewScan reads the snapshot's manifest list and its delete manifests. A nil snapshot has no files.
@@ -68,7 +70,7 @@ func (s *Scan) Deletes() *DeleteIndex { return s.deletes }
 // without counts; Select tells.
 func (s *Scan) Files(ctx context.Context, filter Filter) iter.Seq2[maintenance.FileStats, error] {
 	return func(yield func(maintenance.FileStats, error) bool) {
-		s.first, s.seen, s.twice = nil, map[uint64]int32{}, map[string]error{}
+		s.first, s.seen, s.twice, s.contradicted = nil, map[uint64]int32{}, map[string]error{}, map[int]error{}
 		opts := EntryOptions{Memo: &s.memo, WithoutStats: true, PruningStats: filter != nil || s.deletes.needsStats()}
 		ref := 0
 		ahead := newReadAhead(ctx, s.st, s.manifests)
@@ -114,7 +116,8 @@ func (s *Scan) look(ctx context.Context, e Entry, ref int, filter Filter) (f mai
 	}
 	deletes, err := s.deletes.forScope(e, at)
 	if err != nil {
-		return f, true, nil //nolint:nilerr // a faulty file is planned like any other, and refused when it is selected
+		s.contradicted[ref] = err // it is planned like any other, and refused when it is selected
+		return f, true, nil
 	}
 	f.DeleteFiles = len(deletes)
 	for _, d := range deletes {
@@ -189,6 +192,14 @@ func (s *Scan) pathsOf(ctx context.Context, manifest int) ([]string, error) {
 
 // Faults returns the paths that the last complete Files met twice, each with an error that wraps ErrTableFault and names both entries.
 func (s *Scan) Faults() map[string]error { return s.twice }
+
+// Fault says of a file that the last complete Files yielded why it must not be rewritten: what Select says of it as well, without reading it again.
+func (s *Scan) Fault(f maintenance.FileStats) error {
+	if fault := s.twice[SameFile(f.Path)]; fault != nil {
+		return fault
+	}
+	return s.contradicted[f.Ref]
+}
 
 // Selected is a live data file with everything that a worker needs.
 type Selected struct {

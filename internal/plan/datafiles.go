@@ -44,11 +44,12 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		return nil
 	}
 	commits := p.commits(snap)
-	plan, found, left, err := p.selectFiles(ctx, snap, opts, commits)
+	cut := rows != nil && strategy != decide.BinPack
+	plan, found, left, err := p.selectFiles(ctx, snap, opts, selecting{commits, cut})
 	if err != nil {
 		return err
 	}
-	if rows != nil && strategy != decide.BinPack {
+	if cut {
 		if plan.Groups, err = p.cutGroups(plan.Groups, found, opts, rows); err != nil {
 			return err
 		}
@@ -131,9 +132,16 @@ func (p *planner) cutGroups(
 // leftOut counts files that other writers keep from being rewritten now: too young, or in partitions that were written just now.
 type leftOut struct{ quiet, busy int }
 
+// selecting is what selectFiles looks at beside the options.
+type selecting struct {
+	commits []decide.Commit
+	// cut says that the groups may be cut by the bounds of their files.
+	cut bool
+}
+
 // selectFiles scans the snapshot, decides, and reads the selected entries.
 func (p *planner) selectFiles(
-	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions, commits []decide.Commit,
+	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions, by selecting,
 ) (plan maintenance.RewritePlan, found map[int]located, left leftOut, err error) {
 	filter, err := p.filter()
 	if err != nil {
@@ -143,16 +151,17 @@ func (p *planner) selectFiles(
 	if err != nil {
 		return plan, nil, left, err
 	}
-	busy := touched{decide.Busy(commits, p.now.UnixMilli(), opts.QuietCommits, p.automatic), map[string]bool{}}
+	busy := touched{decide.Busy(by.commits, p.now.UnixMilli(), opts.QuietCommits, p.automatic), map[string]bool{}}
 	filter = busy.watch(p.quiet(filter, opts.QuietPeriod, &left.quiet), p.partitionKey)
 	if plan, err = decide.DataFiles(scan.Files(ctx, filter), opts); err != nil {
 		return plan, nil, left, err
 	}
 	plan, left.busy = busy.leaveOut(plan)
-	if found, err = p.locate(ctx, scan, plan.Groups); err != nil {
-		return plan, nil, left, err
+	plan = sound(plan, scan)
+	if !p.dryRun || by.cut {
+		found, err = p.locate(ctx, scan, plan.Groups, by.cut)
 	}
-	return sound(plan, found), found, left, nil
+	return plan, found, left, err
 }
 
 // partitionKey is the canonical text of a file's partition.

@@ -168,6 +168,7 @@ type planner struct {
 
 	table  *lake.Table
 	reader store.Reader
+	memo   lake.Memo
 }
 
 // plan loads the table and makes the job's index. What is definitely wrong with the request or the table becomes a refused index.

@@ -115,7 +115,7 @@ func (p *planner) readDeletes(ctx context.Context, scan *deleteScan) error {
 		if m.ManifestContent() != iceberg.ManifestContentDeletes {
 			continue
 		}
-		for e, err := range lake.Entries(ctx, p.reader, m, lake.EntryOptions{}) {
+		for e, err := range lake.Entries(ctx, p.reader, m, lake.EntryOptions{Memo: &p.memo}) {
 			if err != nil {
 				return err
 			}
@@ -204,7 +204,7 @@ func (p *planner) dataFiles(ctx context.Context, scan *deleteScan, see func(e la
 		if spec == nil {
 			return fmt.Errorf("manifest %s has unknown partition spec %d: %w", m.FilePath(), m.PartitionSpecID(), lake.ErrTableFault)
 		}
-		for e, err := range lake.Entries(ctx, p.reader, m, lake.EntryOptions{WithoutStats: true}) {
+		for e, err := range lake.Entries(ctx, p.reader, m, lake.EntryOptions{WithoutStats: true, Memo: &p.memo}) {
 			if err != nil {
 				return err
 			}

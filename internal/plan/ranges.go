@@ -54,7 +54,7 @@ func (p *planner) samplePaths(ctx context.Context, manifests []iceberg.ManifestF
 	var paths []string
 	n := 0
 	for i := 0; i < len(manifests); i += step {
-		for e, err := range lake.Entries(ctx, p.reader, manifests[i], lake.EntryOptions{WithoutStats: true}) {
+		for e, err := range lake.Entries(ctx, p.reader, manifests[i], lake.EntryOptions{WithoutStats: true, Memo: &p.memo}) {
 			if err != nil {
 				return nil, err
 			}

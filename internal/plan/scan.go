@@ -19,7 +19,6 @@ import (
 type located struct {
 	entry   handoff.Entry
 	deletes []lake.Entry
-	fault   error
 	// lower and upper are the bounds of the entry, where groups may be cut.
 	lower, upper map[int][]byte
 }
@@ -130,12 +129,15 @@ func (t *touched) leaveOut(plan maintenance.RewritePlan) (maintenance.RewritePla
 	return out, left
 }
 
-// locate reads the selected files again, with statistics, by their Ref.
-func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintenance.FileGroup) (map[int]located, error) {
+// locate reads the selected files again, with statistics, by their Ref. A dry run writes nothing of them, and wants their bounds only where groups may
+// be cut.
+func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintenance.FileGroup, cut bool) (map[int]located, error) {
+	cut = cut && p.deps.SortGroupBytes > 0
 	var refs []int
+	paths := map[int]string{}
 	for _, g := range groups {
 		for _, f := range g.Files {
-			refs = append(refs, f.Ref)
+			refs, paths[f.Ref] = append(refs, f.Ref), f.Path
 		}
 	}
 	found := make(map[int]located, len(refs))
@@ -143,13 +145,16 @@ func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintena
 		if err != nil {
 			return nil, err
 		}
-		l := located{deletes: selected.Deletes, fault: selected.Fault}
-		if p.deps.SortGroupBytes > 0 {
+		l := located{deletes: selected.Deletes}
+		if cut {
 			l.lower, l.upper = selected.Entry.File.LowerBoundValues(), selected.Entry.File.UpperBoundValues()
 		}
-		if l.fault == nil {
+		if selected.Fault == nil && !p.dryRun {
 			if l.entry, err = p.encode(selected.Entry); err != nil {
 				return nil, err
+			}
+			if path := paths[selected.Ref]; path == l.entry.Path {
+				l.entry.Path = path // one text, not two
 			}
 		}
 		found[selected.Ref] = l
@@ -158,13 +163,13 @@ func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintena
 }
 
 // sound drops groups with a file that must not be rewritten, since its path is live twice or its deletes contradict each other, and tells which.
-func sound(plan maintenance.RewritePlan, found map[int]located) maintenance.RewritePlan {
+func sound(plan maintenance.RewritePlan, scan *lake.Scan) maintenance.RewritePlan {
 	out := plan
 	out.Groups, out.TotalFiles, out.TotalBytes = nil, 0, 0
 	for _, g := range plan.Groups {
 		faulty := false
 		for _, f := range g.Files {
-			if fault := found[f.Ref].fault; fault != nil {
+			if fault := scan.Fault(f); fault != nil {
 				faulty = true
 				out.RefusedFiles++
 				out.Refusals = append(out.Refusals, maintenance.FileRefusal{Path: f.Path, Reason: fault.Error()})

@@ -27,8 +27,11 @@ type EntryOptions struct {
 	// PruningStats, with WithoutStats, keeps counts and bounds but not column sizes.
 	PruningStats bool
 	// Memo remembers schemas from one manifest to the next; nil remembers nothing.
-	Memo *manifest.Memo
+	Memo *Memo
 }
+
+// Memo remembers the schemas of manifests from one to the next. The zero value is ready; it is safe for concurrent use.
+type Memo = manifest.Memo
 
 func (o EntryOptions) reading() manifest.Options {
 	return manifest.Options{IncludeDeleted: o.IncludeDeleted, WithoutStats: o.WithoutStats, PruningStats: o.PruningStats}
@@ -40,7 +43,7 @@ func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceb
 }
 
 // ManifestListWith is ManifestList for whoever reads many lists: memo remembers their schema.
-func ManifestListWith(ctx context.Context, st store.Reader, location string, memo *manifest.Memo) ([]iceberg.ManifestFile, error) {
+func ManifestListWith(ctx context.Context, st store.Reader, location string, memo *Memo) ([]iceberg.ManifestFile, error) {
 	data, err := st.Get(ctx, location)
 	if err != nil {
 		return nil, fmt.Errorf("read manifest list: %w", Named(err))

@@ -146,19 +146,29 @@ func (f *Function) apply(ctx context.Context, v *view, head state.Head, changes 
 	if len(changes) == 0 {
 		return head, nil
 	}
+	made, left := ours(changes), leftovers{}
 	if head.ShardCount == 0 {
 		head.Partitions = slices.Clone(head.Partitions)
+		left.add(head.Partitions, made)
+		head.Jobs = left.note(head, changes)
 		for _, c := range changes {
 			head.Partitions = add(head.Partitions, c)
 		}
 		return f.grown(ctx, v, head, len(head.Partitions))
 	}
 	head.Digests = slices.Clone(head.Digests)
-	for _, n := range touched(changes, head.ShardCount) {
+	numbers := touched(changes, head.ShardCount)
+	for n, d := range head.Digests {
+		if _, found := slices.BinarySearch(numbers, n); !found {
+			left.digest(d)
+		}
+	}
+	for _, n := range numbers {
 		shard, err := f.deps.State.LoadShard(ctx, v.id, head.Generation, n)
 		if err != nil {
 			return head, err
 		}
+		left.add(shard.Partitions, part(made, n, head.ShardCount))
 		pending := changes
 		if shard.Version != head.Digests[n].Version && shard.FoldedTo != head.SnapshotID {
 			at := slices.IndexFunc(changes, func(c change) bool { return c.snapshot.ID == shard.FoldedTo })
@@ -178,6 +188,7 @@ func (f *Function) apply(ctx context.Context, v *view, head state.Head, changes 
 		}
 		head.Digests[n] = state.DigestOf(shard)
 	}
+	head.Jobs = left.note(head, changes)
 	partitions := 0
 	for _, d := range head.Digests {
 		partitions += d.Partitions

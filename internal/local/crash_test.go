@@ -4,12 +4,14 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"firn/internal/edge"
+	"firn/internal/handoff"
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
@@ -189,4 +191,75 @@ func crashEverywhere(t *testing.T, build func(w *icebergtest.World) *icebergtest
 			return
 		}
 	}
+}
+
+// TestFinishedGroupsOfADeadRunLand lets a run of several groups die after each change in turn. The next run, which is asked for something else, first commits
+// every group that the dead one had finished; nothing is written twice.
+func TestFinishedGroupsOfADeadRunLand(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	rewrite := maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
+		Job: maintenance.RewriteDataFiles, Options: map[string]string{"rewrite-all": "true", "partial-progress.enabled": "true"},
+	}}}
+	other := maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
+		Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "1000"},
+	}}}
+	saved := 0
+	for n := 0; ; n++ {
+		w := icebergtest.NewWorld(t)
+		tbl := tableWithADelete(w)
+		want, head := tbl.Rows(), tbl.State().Metadata.CurrentSnapshot().SnapshotID
+		statePath := t.TempDir() + "/state.db"
+		faults := store.NewFaults(w.Store, store.CrashAfter(n))
+		first, err := crashing(t, w, statePath, map[string]store.Full{"s3": faults, "mem": faults}).Run(ctx, tbl.ID, rewrite)
+		if len(finishedOutputs(t, w.Store)) == 0 {
+			continue // TestCrashAtEveryWriteOfARun looks at these
+		}
+		died := err != nil || first.Outcome != maintenance.Committed
+		unfinished := tbl.State().Metadata.CurrentSnapshot().SnapshotID == head
+		if _, err := crashing(t, w, statePath, map[string]store.Full{"s3": w.Store, "mem": w.Store}).Run(ctx, tbl.ID, other); err != nil {
+			t.Fatalf("run after a crash at change %d: %v", n, err)
+		}
+		if diff := cmp.Diff(want, tbl.Rows()); diff != "" {
+			t.Fatalf("after a crash at change %d rows changed:\n%s", n, diff)
+		}
+		live := reachable(t, w.Store, tbl)
+		for _, output := range finishedOutputs(t, w.Store) {
+			if !slices.Contains(live, output) {
+				t.Errorf("after a crash at change %d the finished output %s is not in the table", n, output)
+			}
+			if unfinished {
+				saved++
+			}
+		}
+		if !died {
+			break
+		}
+	}
+	if saved == 0 {
+		t.Error("no run died between its first finished group and its commit")
+	}
+}
+
+// finishedOutputs are the outputs of all groups of all runs that have a finished result.
+func finishedOutputs(t *testing.T, st store.Full) []string {
+	t.Helper()
+	ctx := context.Background()
+	var out []string
+	for info, err := range st.List(ctx, "mem://work/firn/", store.ListOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(info.Location, "/result-") {
+			continue
+		}
+		var result handoff.GroupResult
+		if err := handoff.Open(st, "mem://work/firn", "").Read(ctx, info.Location, &result); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range result.Outputs {
+			out = append(out, o.Path)
+		}
+	}
+	return out
 }

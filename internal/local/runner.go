@@ -15,6 +15,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/edge"
+	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
 	"firn/internal/state"
@@ -52,7 +53,7 @@ func (e *BusyError) Error() string {
 }
 
 // Run takes the table's lease, runs the request through the state machine, and returns its report. A dead run that still holds the lease is
-// closed first: its fate logs are ended and its leftovers swept, as the state machine would have done.
+// closed first: what it had finished is committed, its fate logs are ended and its leftovers swept, as the state machine would have done.
 func (r *Runner) Run(ctx context.Context, id maintenance.TableID, request maintenance.Request) (maintenance.ReportOutput, error) {
 	st, err := r.Clients.State(ctx)
 	if err != nil {
@@ -179,10 +180,34 @@ func (r *Runner) closeHolder(ctx context.Context, st state.Store, id maintenance
 		return err
 	}
 	r.Log.WarnContext(ctx, "close a dead run", "run_id", held.RunID, "table", id.String())
+	r.commitFinished(ctx, held.RunID)
 	if err := r.closeRun(ctx, st, held, "the process that executed the run died"); err != nil {
 		return fmt.Errorf("close dead run %s: %w", held.RunID, err)
 	}
+	if r.answers != nil {
+		r.answers.take(held.RunID)
+	}
 	return nil
+}
+
+// commitFinished commits what a dead run had finished and not committed, so that its work is not lost. A batch that does not land is abandoned like the rest.
+func (r *Runner) commitFinished(ctx context.Context, id maintenance.RunID) {
+	work, err := r.Clients.Work()
+	if err != nil {
+		return // closing the run says so
+	}
+	batches, err := handoff.Open(work, r.Clients.Settings().WorkLocation, id).LastCommits(ctx)
+	if err != nil {
+		r.Log.WarnContext(ctx, "what a dead run finished stays uncommitted", "run_id", id, "error", err)
+		return
+	}
+	for _, batch := range batches {
+		payload, err := json.Marshal(batch)
+		if err == nil {
+			_, err = r.Functions[contract.FunctionCommit](ctx, payload)
+		}
+		r.Log.InfoContext(ctx, "committed what a dead run had finished", "run_id", id, "job", batch.Job, "batch", batch.Batch, "error", err)
+	}
 }
 
 // closeRun does for a dead run what the state machine does after a failure: abandon, then report.

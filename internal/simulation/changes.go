@@ -6,12 +6,15 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/icebergtest"
+	"firn/internal/lake"
 	"firn/internal/maintenance"
+	"firn/internal/state"
 	"firn/internal/store"
 )
 
@@ -216,35 +219,59 @@ func (s *Sim) readd() {
 	s.expect(back)
 }
 
-// detoured is the order of steps that goAway makes.
-const detoured = "request that landed after its process died and main went back and forth"
+// Orders of steps in which a request is carried out long after its process died.
+const (
+	detoured = "request that landed after its process died and main went back and forth"
+	outlived = "request that landed more than a day after its process died, and after a search for orphans"
+)
 
-// detour is a request of a dead process that a service carries out late: meanwhile main was rolled back, a run closed the dead one, and main was set forward.
+// detour is a request of a dead process that is carried out late. Meanwhile another run ended.
 type detour struct {
-	late *call
-	// closer is the run that closes the dead one.
+	late   *call
+	kind   string
 	closer *run
 }
 
 // goAway kills the process of a request that is under way, and takes main back to the head's parent: the head that the request asserts is gone, for a
-// while. What looks like a proof that the request cannot land is none.
+// while, in which a run closes the dead one. What looks like a proof that the request cannot land is none.
 func (s *Sim) goAway(c *call) bool {
 	head := s.state().Metadata.CurrentSnapshot()
 	if s.detour != nil || head == nil || head.ParentSnapshotID == nil || s.state().Metadata.SnapshotByID(*head.ParentSnapshotID) == nil {
 		return false
 	}
-	c.sent, c.notBefore = true, maxSteps
-	s.note("%s dies, its request is on its way", c.p.run.name)
-	s.killRun(c.p.run)
+	s.strand(c)
 	s.undone = head.SnapshotID
 	s.table.Branch(table.MainBranch, *head.ParentSnapshotID)
-	s.detour = &detour{late: c, closer: s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
+	s.detour = &detour{late: c, kind: detoured, closer: s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
 		Job: maintenance.ExpireSnapshots, Args: map[string]string{"retain_last": "1000"},
 	}}}, c.p.run.state)}
 	return true
 }
 
-// comeBack sets main forward when the dead run was closed, and lets the request arrive.
+// outlive kills the process of a request that is under way, and lets more than a day pass. Then somebody who knows nothing of its run, on another machine,
+// looks for orphans that are as young as allowed.
+func (s *Sim) outlive(c *call) bool {
+	if s.detour != nil {
+		return false
+	}
+	s.strand(c)
+	c.p.stranded = true
+	s.letPass(26 * time.Hour)
+	s.states = append(s.states, state.NewMemory())
+	s.detour = &detour{late: c, kind: outlived, closer: s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{
+		Job: maintenance.RemoveOrphanFiles, Args: map[string]string{"older_than": s.world.Clock.Now().Add(-25 * time.Hour).Format(time.DateTime)},
+	}}}, len(s.states)-1)}
+	return true
+}
+
+// strand kills a run whose request is on its way.
+func (s *Sim) strand(c *call) {
+	c.sent, c.notBefore = true, maxSteps
+	s.note("%s dies, its request is on its way", c.p.run.name)
+	s.killRun(c.p.run)
+}
+
+// comeBack lets the request arrive when the other run has ended.
 func (s *Sim) comeBack() {
 	d := s.detour
 	if d == nil {
@@ -256,7 +283,61 @@ func (s *Sim) comeBack() {
 	if !over {
 		return
 	}
-	s.hit(detoured)
+	s.hit(d.kind)
 	s.detour, d.late.notBefore = nil, 0
-	s.forward()
+	if d.kind == detoured {
+		s.forward()
+	}
+}
+
+// revived is a file that came back between the search for what may be deleted and the deletion.
+const revived = "file of an expired snapshot added again before it was deleted"
+
+// revive adds a file again that only expired snapshots reached, after a run found that it may be deleted and before it deletes anything. It does so only
+// while nobody else is at work: between a look at the head and the deletion that follows, nothing helps.
+func (s *Sim) revive() {
+	p := s.found
+	s.found = nil
+	if p == nil || s.calm || s.rng.IntN(2) == 0 {
+		return
+	}
+	s.mu.Lock()
+	alone := !slices.ContainsFunc(s.pending, func(c *call) bool { return c.p.run != p.run })
+	s.mu.Unlock()
+	if !alone {
+		return
+	}
+	_, v, want := s.head()
+	for _, list := range sortedKeys(s.reader.views) {
+		for _, e := range s.reader.views[list].data {
+			location := e.File.FilePath()
+			if _, gone := s.letGo[location]; !gone || s.reach()[location] || !s.exists(location) || !s.addAgain(e, v, want) {
+				continue
+			}
+			s.hit(revived)
+			s.note("%s is added again", short(location))
+			delete(s.letGo, location)
+			s.revived[location] = true
+			return
+		}
+	}
+}
+
+// addAgain adds a file whose rows are not in the table.
+func (s *Sim) addAgain(e lake.Entry, v *snapshotView, want rows) bool {
+	recs, err := s.reader.file(e.File.FilePath())
+	if err != nil {
+		panic(worldFault(err.Error()))
+	}
+	back := maps.Clone(want)
+	for _, rec := range recs {
+		id := number(rec, fieldID, 0)
+		if _, there := v.rows[id]; there {
+			return false
+		}
+		back[id] = rec
+	}
+	s.table.Commit(icebergtest.AddFile(e.File, nil), icebergtest.Operation(table.OpAppend))
+	s.expect(back)
+	return true
 }

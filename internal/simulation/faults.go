@@ -27,6 +27,9 @@ const (
 	startLost   = "execution started, answer lost"
 )
 
+// finishedByNext is a batch that a dead run had finished and the next one committed.
+const finishedByNext = "batch of a dead run committed by the next"
+
 // profile is what kind of world a seed is.
 type profile struct {
 	version     int
@@ -136,11 +139,17 @@ func (s *Sim) serve(c *call) {
 		if kind == swapZombie && s.prof.rest && c.p.run.laptop && s.rng.IntN(2) == 0 && s.goAway(c) {
 			return
 		}
+		if kind == swapZombie && c.p.run.laptop && s.rng.IntN(4) == 0 && s.outlive(c) {
+			return
+		}
 		if kind != slow && s.rng.IntN(2) == 0 {
 			c.p.giveUp()
 		}
 		return
-	case crashBefore, crashRead, swapCrash0, stateCrash:
+	case swapCrash0:
+		s.die(c.p)
+		return
+	case crashBefore, crashRead, stateCrash:
 		s.kill(c.p)
 		return
 	}
@@ -151,20 +160,41 @@ func (s *Sim) serve(c *call) {
 	case swapUnknown:
 		c.answer <- c.lost
 	case failAfter, stateLost, startLost, swapLost:
-		_ = c.apply()
+		_ = s.carryOut(c)
 		c.answer <- c.lost
-	case crashAfter, swapCrash1:
-		_ = c.apply()
+	case crashAfter:
+		_ = s.carryOut(c)
 		s.kill(c.p)
+		c.answer <- errDead
+	case swapCrash1:
+		_ = s.carryOut(c)
+		s.die(c.p)
 		c.answer <- errDead
 	case partDelete:
 		c.p.half = true
-		_ = c.apply()
+		_ = s.carryOut(c)
 		s.kill(c.p)
 		c.answer <- errDead
 	default:
-		c.answer <- c.apply()
+		c.answer <- s.carryOut(c)
 	}
+}
+
+// carryOut applies a call. A world that breaks by it is a failure, and the caller is answered all the same: it would never end.
+func (s *Sim) carryOut(c *call) error {
+	err := errDead
+	s.guard(func() { err = c.apply() })
+	return err
+}
+
+// die ends a process at a swap: alone, so that its run goes on, or with a whole laptop.
+func (s *Sim) die(p *process) {
+	if p.run.laptop && s.rng.IntN(2) == 0 {
+		s.hit("kill -9 of a run")
+		s.killRun(p.run)
+		return
+	}
+	s.kill(p)
 }
 
 // Kinds lists what must happen in a long range of seeds: every fault, and what the system makes of them.
@@ -172,9 +202,9 @@ func Kinds() []string {
 	return append(sortedKeys(faultRates()),
 		"branch fast-forward", "cherry-pick", "clock a day ahead", "column dropped", "commit state unknown", "dead run closed by the next", "deletes carried over to outputs",
 		"dropped column came back", "event delivered again", "event doubled",
-		"event lost", "event reordered", detoured, "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", "files of an expiry deleted by a later run",
+		"event lost", "event reordered", detoured, "execution started again", "execution timed out", "fate log closed by sweep", "file re-added", finishedByNext, "files of an expiry deleted by a later run",
 		"files of an expiry wait", "format upgrade", "kill -9 of a run",
-		"lease lost", "object deleted", "partial success", "rewrite_data_files conflict", "run failed and was swept", "rollback undone", "run refused: table is busy",
+		"lease lost", "object deleted", outlived, "partial success", "rewrite_data_files conflict", revived, "run failed and was swept", "rollback undone", "run refused: table is busy",
 		"snapshot expired", "tag set during an expiry", "zombie commit landed", "zombie lost the race",
 	)
 }

@@ -38,6 +38,8 @@ type model struct {
 	inFlight map[string]time.Time
 	// letGo are the files that only expired snapshots reached, with the end of their grace period by the clock of the commit that let them go.
 	letGo map[string]time.Time
+	// revived are files that were let go of and came back: an earlier expiry may delete them again before a later one's grace period ends.
+	revived map[string]bool
 	// reachable caches what a metadata file reaches.
 	reachable   map[string]bool
 	reachableOf string
@@ -45,7 +47,7 @@ type model struct {
 
 func (m *model) init() {
 	m.expected, m.gone, m.inFlight, m.nextID, m.dropped = map[int64]rows{}, map[int64]rows{}, map[string]time.Time{}, 1, -1
-	m.letGo = map[string]time.Time{}
+	m.letGo, m.revived = map[string]time.Time{}, map[string]bool{}
 }
 
 // expect notes what a writer's commit made of the rows and checks that the table agrees.
@@ -146,6 +148,9 @@ func (s *Sim) swapped(p *process, before *lake.Table, err error) {
 
 // noteLetGo notes which files an expiry let go of.
 func (s *Sim) noteLetGo(p *process, before, after *lake.Table) {
+	if p.stranded {
+		return
+	}
 	needed := s.reach()
 	for _, snap := range before.Metadata.Snapshots() {
 		if after.Metadata.SnapshotByID(snap.SnapshotID) != nil {
@@ -157,7 +162,7 @@ func (s *Sim) noteLetGo(p *process, before, after *lake.Table) {
 			continue
 		}
 		for _, location := range v.files {
-			if !needed[location] {
+			if !needed[location] && !s.revived[location] {
 				s.letGo[location] = p.commitNow().Add(p.grace(""))
 			}
 		}
@@ -347,7 +352,10 @@ func (s *Sim) beforeDelete(p *process, locations []string) {
 }
 
 // wrote looks at what processes write to the work location.
-func (s *Sim) wrote(location string, data []byte) {
+func (s *Sim) wrote(p *process, location string, data []byte) {
+	if strings.Contains(location, "/sweep/reach-") && p.run != nil {
+		s.found = p
+	}
 	if strings.Contains(location, "/fate-") && strings.Contains(string(data), `"abandoned":true`) {
 		s.hit("fate log closed by sweep")
 	}

@@ -92,7 +92,7 @@ func (s storePort) Head(_ context.Context, location string) (info store.Info, er
 // Put implements store.Writer.
 func (s storePort) Put(_ context.Context, location string, data []byte, opts store.WriteOptions) error {
 	return s.do("Put", location, writes, func() error {
-		s.p.s.wrote(location, data)
+		s.p.s.wrote(s.p, location, data)
 		return s.inner.Put(context.Background(), location, data, opts)
 	})
 }

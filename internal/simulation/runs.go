@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"firn/internal/contract"
+	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
 	"firn/internal/state"
@@ -186,10 +187,38 @@ func (s *Sim) underWay(job maintenance.Job) bool {
 	})
 }
 
+// commitFinished commits what a dead run had finished, as package local does: only the death of this run's own process keeps it from going on.
+func (r *run) commitFinished(id maintenance.RunID) error {
+	look := r.process("finished", []byte(id))
+	batches, err := handoff.Open(look.store(), workLocation, id).LastCommits(look.ctx)
+	for _, batch := range batches {
+		payload, err := json.Marshal(batch)
+		if err != nil {
+			return err
+		}
+		p := r.process(contract.FunctionCommit, payload)
+		answer, err := p.function(contract.FunctionCommit)(p.ctx, payload)
+		var out maintenance.CommitOutput
+		if err == nil && json.Unmarshal(answer, &out) == nil && out.Outcome == maintenance.Committed {
+			r.s.counted(finishedByNext)
+		}
+		if p.died() {
+			return errDead
+		}
+	}
+	if look.died() {
+		return errors.Join(errDead, err)
+	}
+	return nil
+}
+
 // closeDead does for a dead run what its state machine would have done after a failure: abandon, then report.
 func (r *run) closeDead(ctx context.Context, st state.Store, held state.Lease) error {
 	var in maintenance.ExecutionInput
 	if err := json.Unmarshal(held.Input, &in); err != nil {
+		return err
+	}
+	if err := r.commitFinished(in.Run.RunID); err != nil {
 		return err
 	}
 	failure := &maintenance.StepError{Error: "States.Runtime", Cause: "the process that executed the run died"}

@@ -59,6 +59,8 @@ type process struct {
 	skew   time.Duration
 	// half lets the next deletion stop in its middle.
 	half bool
+	// stranded says that the process died a day before its request is carried out: nobody can know of an expiry's grace period then.
+	stranded bool
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -75,8 +77,10 @@ type sched struct {
 	envLeft int
 	calm    bool
 	detour  *detour
-	last    *process
-	procs   []*process
+	// found is a process that has just written down what may be deleted.
+	found *process
+	last  *process
+	procs []*process
 
 	mu      sync.Mutex
 	pending []*call
@@ -143,6 +147,7 @@ func (s *Sim) turn() bool {
 	s.step++
 	s.tellEnds()
 	s.comeBack()
+	s.revive()
 	ready, held := s.waiting()
 	switch {
 	case s.envLeft > 0 && s.detour == nil && (len(ready) == 0 && s.rng.Float64() < 0.5 || s.rng.Float64() < s.prof.envRate):

@@ -399,7 +399,10 @@ const oldest = 60 * time.Hour
 
 // jump lets minutes, a day or half a week pass. No process outlives the horizon of orphans: machines of that age are gone.
 func (s *Sim) jump() {
-	d := []time.Duration{20 * time.Minute, 3 * time.Hour, 26 * time.Hour, 30 * time.Hour, 4 * 24 * time.Hour}[s.rng.IntN(5)]
+	s.letPass([]time.Duration{20 * time.Minute, 3 * time.Hour, 26 * time.Hour, 30 * time.Hour, 4 * 24 * time.Hour}[s.rng.IntN(5)])
+}
+
+func (s *Sim) letPass(d time.Duration) {
 	at := s.world.Clock.Now().Add(d)
 	for _, p := range s.procs {
 		if !p.dead && at.Sub(p.begun) > oldest {

@@ -82,16 +82,20 @@ func (p *Pipeline) logGroup(scope constructs.Construct, id string) awslogs.LogGr
 // environment is what a function reads at its start: places, never secrets.
 func (p *Pipeline) environment(name string) map[string]string {
 	env := map[string]string{
-		contract.EnvConfig:        *p.config.S3ObjectUrl(),
 		contract.EnvWorkLocation:  "s3://" + *p.storage.Bucket.BucketName(),
 		contract.EnvStateLocation: contract.StateDynamoDB + *p.storage.Table.TableName(),
 	}
+	if readsConfig(name) {
+		env[contract.EnvConfig] = *p.config.S3ObjectUrl()
+	}
 	if name == contract.FunctionCompact || name == contract.FunctionPlan { // plan cuts sorts by what compact may spill
-		env[contract.EnvSpillDir] = "/tmp"
 		env[contract.EnvSpillLimitBytes] = strconv.Itoa(spillBytes(p.settings.Functions[contract.FunctionCompact]))
 	}
 	return env
 }
+
+// readsConfig reports a function that knows tables. Report knows a run's work and state, and where both are stands in its environment.
+func readsConfig(function string) bool { return function != contract.FunctionReport }
 
 // spillBytes leaves part of /tmp free for what is not spilled: 1 GB, or a half of a small one.
 func spillBytes(f settings.Function) int {

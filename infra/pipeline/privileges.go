@@ -49,7 +49,9 @@ func (p powers) statements(function string) []*awsiam.PolicyStatementProps {
 	all := []*awsiam.PolicyStatementProps{
 		allow("Logs", []string{"logs:CreateLogStream", "logs:PutLogEvents"}, []string{p.logs}),
 		allow("Traces", []string{"xray:PutTraceSegments", "xray:PutTelemetryRecords"}, []string{"*"}), // X-Ray has no resources
-		allow("Config", []string{"s3:GetObject"}, []string{p.config}),
+	}
+	if readsConfig(function) {
+		all = append(all, allow("Config", []string{"s3:GetObject"}, []string{p.config}))
 	}
 	if len(p.settings.Subnets) > 0 {
 		all = append(all, allow("Network", []string{ // network interfaces of a function have no ARN before they exist

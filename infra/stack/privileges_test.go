@@ -73,6 +73,8 @@ func TestWhereFunctionsWrite(t *testing.T) {
 		}
 	}
 	check(contract.FunctionSweep, "s3:DeleteObject", append(slices.Clone(lake), marks)...)
+	check(contract.FunctionSweep, "s3:AbortMultipartUpload", append(slices.Clone(lake), runs)...)
+	check(contract.FunctionCompact, "s3:AbortMultipartUpload", append(slices.Clone(lake), runs)...)
 	check(contract.FunctionSweep, "s3:PutObject", runs, marks)
 	check(contract.FunctionCommit, "s3:PutObject", append(slices.Clone(lake), runs)...)
 	check(contract.FunctionCompact, "s3:PutObject", append(slices.Clone(lake), runs)...)

@@ -155,13 +155,21 @@ func TestFunctions(t *testing.T) {
 			t.Errorf("function %s: %v", id, p)
 		}
 		env := p["Environment"].(map[string]any)["Variables"].(map[string]any)
-		for _, name := range []string{contract.EnvConfig, contract.EnvWorkLocation, contract.EnvStateLocation} {
-			if env[name] == nil {
-				t.Errorf("function %s has no %s", id, name)
+		for name, wanted := range map[string]bool{
+			contract.EnvConfig:       !strings.Contains(id, "Report"), // report knows no table
+			contract.EnvWorkLocation: true, contract.EnvStateLocation: true,
+			contract.EnvSpillLimitBytes: strings.Contains(id, "Compact") || strings.Contains(id, "Plan"),
+			contract.EnvSpillDir:        false, // the system's folder is /tmp
+		} {
+			if (env[name] != nil) != wanted {
+				t.Errorf("function %s has %s = %v: wanted is %t", id, name, env[name], wanted)
 			}
 		}
 		if !strings.HasPrefix(flat(env[contract.EnvStateLocation]), contract.StateDynamoDB+"${") {
 			t.Errorf("function %s: state at %s", id, flat(env[contract.EnvStateLocation]))
+		}
+		if strings.Contains(id, "Plan") && env[contract.EnvSpillLimitBytes] != "3096000000" { // plan cuts sorts by what compact may spill
+			t.Errorf("plan: %v", env)
 		}
 		if strings.Contains(id, "Compact") {
 			if p["MemorySize"] != 5307.0 || p["ReservedConcurrentExecutions"] != 40.0 || env[contract.EnvSpillLimitBytes] != "3096000000" {

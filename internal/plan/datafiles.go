@@ -375,19 +375,39 @@ func deleteKey(e lake.Entry) string {
 	return key
 }
 
-// encode makes a work object's entry of a manifest entry.
-func (p *planner) encode(e lake.Entry) (handoff.Entry, error) {
-	spec := p.table.Metadata.PartitionSpecByID(e.SpecID)
+// codec encodes the files of a spec.
+func (p *planner) codec(id int) (*lake.FileCodec, error) {
+	if c := p.codecs[id]; c != nil {
+		return c, nil
+	}
+	spec := p.table.Metadata.PartitionSpecByID(id)
 	if spec == nil {
-		return handoff.Entry{}, fmt.Errorf("encode %s of unknown spec %d: %w", e.File.FilePath(), e.SpecID, lake.ErrTableFault)
+		return nil, fmt.Errorf("unknown partition spec %d: %w", id, lake.ErrTableFault)
 	}
 	schema, err := p.table.SpecSchema(*spec)
 	if err != nil {
-		return handoff.Entry{}, err
+		return nil, err
 	}
-	data, err := lake.EncodeFile(e.File, *spec, schema)
+	c, err := lake.NewFileCodec(*spec, schema)
 	if err != nil {
-		return handoff.Entry{}, fmt.Errorf("encode entry of %s: %w", e.File.FilePath(), err)
+		return nil, err
+	}
+	if p.codecs == nil {
+		p.codecs = map[int]*lake.FileCodec{}
+	}
+	p.codecs[id] = c
+	return c, nil
+}
+
+// encode makes a work object's entry of a manifest entry.
+func (p *planner) encode(e lake.Entry) (handoff.Entry, error) {
+	codec, err := p.codec(e.SpecID)
+	if err != nil {
+		return handoff.Entry{}, fmt.Errorf("encode %s: %w", e.File.FilePath(), err)
+	}
+	data, err := codec.Encode(e.File)
+	if err != nil {
+		return handoff.Entry{}, err
 	}
 	return handoff.Entry{
 		File: data, Path: e.File.FilePath(), SpecID: e.SpecID, DataSequence: e.DataSequence, FileSequence: e.FileSequence,

@@ -168,6 +168,8 @@ type planner struct {
 
 	table  *lake.Table
 	reader store.Reader
+	// codecs are by spec ID, made when first wanted.
+	codecs map[int]*lake.FileCodec
 	memo   lake.Memo
 }
 

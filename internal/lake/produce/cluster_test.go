@@ -177,6 +177,37 @@ func TestOrderOfPartitionValues(t *testing.T) {
 	}
 }
 
+// BenchmarkOneDay plans a query for one day over 900 manifests and over what they are rewritten to, in memory: the time of decoding alone, without that of
+// the requests, of which there are at most a twentieth.
+func BenchmarkOneDay(b *testing.B) {
+	w, a := many(b, 900, 10, 6)
+	product, err := (&Producer{Store: w.Store, NewUUID: uuid.NewRandom}).Snapshot(context.Background(), a)
+	must(b, err)
+	after, err := lake.Manifests(context.Background(), w.Store, product.Snapshot)
+	must(b, err)
+	for name, manifests := range map[string][]iceberg.ManifestFile{"before": a.Manifests, "after": after} {
+		b.Run(name, func(b *testing.B) {
+			files := 0
+			for b.Loop() {
+				var memo lake.Memo
+				files = 0
+				for _, m := range manifests {
+					if opened([]iceberg.ManifestFile{m}, 50) == 0 {
+						continue
+					}
+					for e, err := range lake.Entries(context.Background(), w.Store, m, lake.EntryOptions{WithoutStats: true, Memo: &memo}) {
+						must(b, err)
+						if e.File.Partition()[1000] == "g050" {
+							files++
+						}
+					}
+				}
+			}
+			b.ReportMetric(float64(files), "files")
+		})
+	}
+}
+
 func BenchmarkCluster(b *testing.B) {
 	w, a := many(b, 10_000, 10, 9)
 	p := &Producer{Store: w.Store, NewUUID: uuid.NewRandom}

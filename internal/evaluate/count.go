@@ -175,6 +175,7 @@ func (f *Function) readSnapshot(ctx context.Context, v *view, s peek.Snapshot, w
 		return c, fmt.Errorf("snapshot %d: %w", s.ID, err)
 	}
 	var mu sync.Mutex
+	var memo peek.Memo
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(manifestReads)
 	for _, m := range manifests {
@@ -187,7 +188,7 @@ func (f *Function) readSnapshot(ctx context.Context, v *view, s peek.Snapshot, w
 		}
 		group.Go(func() error {
 			counters := map[partitionKey]state.PartitionCounters{}
-			for e, err := range peek.Entries(gctx, v.reader, m, peek.EntryOptions{WithoutStats: true, IncludeDeleted: true}) {
+			for e, err := range peek.Entries(gctx, v.reader, m, peek.EntryOptions{WithoutStats: true, IncludeDeleted: true, Memo: &memo}) {
 				if err != nil {
 					return err
 				}

@@ -123,11 +123,12 @@ func (v *Verifier) own(ctx context.Context, s state, shared map[string]bool) (ma
 func (v *Verifier) entries(ctx context.Context, manifests []iceberg.ManifestFile, chosen func(location string) bool,
 ) func(yield func(lake.Entry, error) bool) {
 	return func(yield func(lake.Entry, error) bool) {
+		var memo lake.Memo
 		for _, m := range manifests {
 			if m.ManifestContent() != iceberg.ManifestContentData || !chosen(m.FilePath()) {
 				continue
 			}
-			for e, err := range lake.Entries(ctx, v.Store, m, lake.EntryOptions{WithoutStats: true, PruningStats: true}) {
+			for e, err := range lake.Entries(ctx, v.Store, m, lake.EntryOptions{WithoutStats: true, PruningStats: true, Memo: &memo}) {
 				if !yield(e, err) || err != nil {
 					return
 				}

@@ -81,7 +81,7 @@ func (v *View) fileRows(ctx context.Context, manifests []iceberg.ManifestFile, o
 		if !of(m.ManifestContent()) {
 			continue
 		}
-		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{}) {
+		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{Memo: &v.memo}) {
 			if err != nil {
 				return rows, err
 			}
@@ -120,7 +120,7 @@ func (v *View) allEntries(ctx context.Context) (Rows, error) {
 func (v *View) entryRows(ctx context.Context, manifests []iceberg.ManifestFile) (Rows, error) {
 	rows := Rows{Columns: []string{"status", "snapshot_id", "sequence_number", "file_sequence_number", "data_file"}}
 	for _, m := range manifests {
-		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{IncludeDeleted: true}) {
+		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{IncludeDeleted: true, Memo: &v.memo}) {
 			if err != nil {
 				return rows, err
 			}
@@ -242,7 +242,7 @@ func (v *View) live(ctx context.Context, of func(iceberg.ManifestContent) bool) 
 			if !of(m.ManifestContent()) {
 				continue
 			}
-			for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{}) {
+			for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{Memo: &v.memo}) {
 				if !yield(e, err) {
 					return
 				}

@@ -35,6 +35,7 @@ type View struct {
 
 	manifests []iceberg.ManifestFile
 	specs     map[int]iceberg.PartitionSpec
+	memo      lake.Memo
 }
 
 // Look loads a view of the table's current state; now is what ages are measured by.
@@ -167,7 +168,7 @@ func (v *View) survey(ctx context.Context) (survey, error) {
 		if m.ManifestContent() != iceberg.ManifestContentData {
 			continue
 		}
-		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{WithoutStats: true, PruningStats: s.clusters != nil}) {
+		for e, err := range lake.Entries(ctx, v.store, m, lake.EntryOptions{WithoutStats: true, PruningStats: s.clusters != nil, Memo: &v.memo}) {
 			if err != nil {
 				return s, err
 			}

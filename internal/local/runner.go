@@ -206,7 +206,7 @@ func (r *Runner) commitFinished(ctx context.Context, id maintenance.RunID) {
 		if err == nil {
 			_, err = r.Functions[contract.FunctionCommit](ctx, payload)
 		}
-		r.Log.InfoContext(ctx, "committed what a dead run had finished", "run_id", id, "job", batch.Job, "batch", batch.Batch, "error", err)
+		r.Log.InfoContext(ctx, "asked to commit what a dead run had finished", "run_id", id, "job", batch.Job, "batch", batch.Batch, "error", err)
 	}
 }
 

@@ -302,12 +302,7 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 		}
 		return d
 	case maintenance.RemoveOrphanFiles:
-		d.Due, d.Reason = in.byClock(job, t.OrphansInterval)
-		d.Debt = 1
-		if last := in.Jobs[job].LastRunMS; d.Due && !p.Enabled(job) && last > 0 && in.LastCommitMS > 0 && in.LastCommitMS < last {
-			d.Due, d.Reason = false, "it only lists, and nobody else has committed since it did"
-		}
-		return d
+		return in.orphansDue(p)
 	}
 	if in.Commits == 0 && settled(in.Jobs[job]) {
 		d.Reason = "nobody else has committed since the last run"
@@ -322,6 +317,30 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	default:
 		d.Due, d.Reason = in.again(job, in.SmallManifests, t.SmallManifests, p.Hysteresis(), "small manifests")
 		d.Debt = share(in.SmallManifests, t.SmallManifests)
+	}
+	return d
+}
+
+// idleSearch is how often a table is searched for orphans to which nobody commits: writers may fail before they ever commit.
+const idleSearch = 30 * 24 * time.Hour
+
+// orphansDue goes by the clock, but a search that only lists does not list again what it has listed, and one that found a table as it still is, with all
+// files of its last writers old enough to be taken, comes again after idleSearch.
+func (in *DueInput) orphansDue(p policy.Policy) JobDue {
+	const job = maintenance.RemoveOrphanFiles
+	d := JobDue{Debt: 1}
+	d.Due, d.Reason = in.byClock(job, p.Triggers().OrphansInterval)
+	last := in.Jobs[job].LastRunMS
+	if !d.Due || last == 0 || in.LastCommitMS == 0 || in.LastCommitMS >= last {
+		return d
+	}
+	if !p.Enabled(job) {
+		d.Due, d.Reason = false, "it only lists, and nobody else has committed since it did"
+		return d
+	}
+	age := time.Duration(in.NowMS-last) * time.Millisecond
+	if in.LastRunMS <= last && settled(in.Jobs[job]) && last-in.LastCommitMS >= p.OrphanAge().Milliseconds() && age < idleSearch {
+		d.Due, d.Reason = false, fmt.Sprintf("nobody has committed since the last search, %s ago; it is repeated after %s", policy.RoundAge(age), policy.FormatAge(idleSearch))
 	}
 	return d
 }

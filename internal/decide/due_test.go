@@ -287,6 +287,37 @@ func TestListedOrphansAreNotListedAgain(t *testing.T) {
 	}
 }
 
+// TestIdleTablesAreSearchedOnceAMonth: a search that may delete is put off while the table is as the last one found it: nobody has committed, no run of ours
+// has ended since, and what its last writers left was old enough to be taken.
+func TestIdleTablesAreSearchedOnceAMonth(t *testing.T) {
+	t.Parallel()
+	p := policyOf(t, map[string]string{"remove_orphan_files.enabled": "true"})
+	for _, c := range []struct {
+		name                string
+		search, commit, run int64 // how long ago
+		outcome             maintenance.Outcome
+		want                bool
+	}{
+		{"idle", 8 * dayMS, 11 * dayMS, 8 * dayMS, maintenance.Committed, false},
+		{"idle, nothing found", 8 * dayMS, 11 * dayMS, 8 * dayMS, maintenance.NothingToDo, false},
+		{"idle for nearly a month", 30*dayMS - 1, 40 * dayMS, 30 * dayMS, maintenance.Committed, false},
+		{"idle for a month", 30 * dayMS, 40 * dayMS, 30 * dayMS, maintenance.Committed, true},
+		{"files were too young", 8 * dayMS, 11*dayMS - 1, 8 * dayMS, maintenance.Committed, true},
+		{"a commit since", 8 * dayMS, 8 * dayMS, 8 * dayMS, maintenance.Committed, true},
+		{"a run since", 8 * dayMS, 11 * dayMS, 8*dayMS - 1, maintenance.Committed, true},
+		{"the search failed", 8 * dayMS, 11 * dayMS, 8 * dayMS, maintenance.Failed, true},
+		{"before its interval", 7*dayMS - 1, 11 * dayMS, 7 * dayMS, maintenance.Failed, false},
+	} {
+		in := busy(func(in *decide.DueInput) {
+			in.LastCommitMS, in.LastRunMS = nowMS-c.commit, nowMS-c.run
+			in.Jobs[maintenance.RemoveOrphanFiles] = decide.JobFacts{LastRunMS: nowMS - c.search, LastOutcome: c.outcome}
+		})
+		if d := dueOf(decide.Due(in, p), maintenance.RemoveOrphanFiles); d.Due != c.want || d.Reason == "" {
+			t.Errorf("%s: due %v: %s", c.name, d.Due, d.Reason)
+		}
+	}
+}
+
 // TestLooksInVainOnce: delete files of a partition that no single file has enough of are looked at once in trigger.age.
 func TestLooksInVainOnce(t *testing.T) {
 	t.Parallel()

@@ -202,6 +202,9 @@ func (p Policy) ExpiryAge() time.Duration { return p.age("expire_snapshots.older
 // RetainLast is how many snapshots automatic expiry keeps of each branch.
 func (p Policy) RetainLast() int { return int(p.whole("expire_snapshots.retain-last")) }
 
+// OrphanAge is the age from which on an automatic search takes files (older-than).
+func (p Policy) OrphanAge() time.Duration { return p.age("remove_orphan_files.older-than") }
+
 // Request is the request of an automatic run for one job: what some layer set, under the names of Spark's arguments and options. Built-in
 // defaults are left out; they are the procedure's own. Thresholds of rewrite_data_files that nobody set follow the triggers. An orphan search that
 // is not enabled is a dry run.

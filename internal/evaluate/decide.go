@@ -181,9 +181,7 @@ func (f *Function) input(v *view, head *state.Head) decide.DueInput {
 		Manifests: head.Manifests, MetadataFiles: head.MetadataFiles, LastCommitMS: head.LastWriteMS, Total: facts(sum),
 		OldestSnapshotMS: head.OldestSnapshotMS, UnclusteredBytes: sum.UnclusteredBytes, Jobs: map[maintenance.Job]decide.JobFacts{},
 	}
-	if head.Spending.Month == now.UTC().Format("2006-01") {
-		in.SpentMicros = head.Spending.Micros
-	}
+	in.SpentMicros = spentThisMonth(head.Spending, now)
 	for _, ms := range head.Spending.Runs {
 		in.LastRunMS = max(in.LastRunMS, ms)
 		if now.Sub(time.UnixMilli(ms)) < 24*time.Hour {

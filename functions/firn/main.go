@@ -23,6 +23,7 @@ import (
 )
 
 func main() {
+	edge.BoundMemory(edge.Environment(os.Environ()))
 	ctx, stop := interruptible(context.Background(), os.Stderr)
 	code := run(ctx, os.Args[1:], process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()})
 	stop()

@@ -46,7 +46,7 @@ func Start(build func(ctx context.Context, p Process) (Raw, error)) {
 // Serve reads the environment once, builds the handler, and serves invocations until the process ends. A fault of the configuration ends it with
 // status 1 and one line on stderr.
 func Serve(build func(ctx context.Context, p Process) (lambda.Handler, error)) {
-	limitMemory(Environment(os.Environ()))
+	BoundMemory(Environment(os.Environ()))
 	handler, err := prepare(context.Background(), os.Environ(), build)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "firn:", err)

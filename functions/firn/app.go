@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"firn/internal/edge"
 	"firn/internal/local"
 	"firn/internal/maintenance"
@@ -23,7 +25,7 @@ import (
 type globals struct {
 	Catalog    string   `help:"Configured catalog to use." placeholder:"NAME"`
 	Properties []string `short:"P" name:"property" help:"Catalog property; may be repeated." placeholder:"KEY=VALUE" sep:"none"`
-	Config     string   `help:"Configuration file (firn.yaml)." placeholder:"FILE" type:"path"`
+	Config     string   `help:"Configuration file (firn.yaml), or its location (s3://...): a deployment's is the stack's output Config." placeholder:"FILE"`
 	LogFormat  string   `enum:"text,json" default:"text" help:"Format of log lines on stderr."`
 	Verbose    bool     `short:"v" help:"Log every step."`
 	Now        string   `help:"Compute ages as if it were this time (RFC 3339); only with a dry run." placeholder:"TIMESTAMP"`
@@ -60,6 +62,8 @@ type app struct {
 	printed bool
 
 	clients *edge.Clients
+	// state is where the command was told to look for runs and decisions; "" is where the configuration says.
+	state string
 	// asked is the table that the command names, for suggestions.
 	asked maintenance.TableID
 	// causes are why calls of functions failed in the current run.
@@ -96,7 +100,7 @@ func (a *app) settings() (edge.Settings, error) {
 		}
 	}
 	if path != "" {
-		text, err := os.ReadFile(path)
+		text, err := a.configuration(path)
 		if err != nil {
 			return settings, &usageError{fmt.Errorf("read configuration: %w", err)}
 		}
@@ -117,10 +121,21 @@ func (a *app) settings() (edge.Settings, error) {
 	if settings.StateLocation == "" {
 		settings.StateLocation = filepath.Join(dir, "state.db")
 	}
+	if a.state != "" {
+		settings.StateLocation = a.state
+	}
 	if a.globals.Catalog != "" {
 		settings.Catalog = a.globals.Catalog
 	}
 	return settings, nil
+}
+
+// configuration reads the text of firn.yaml from a file or a store.
+func (a *app) configuration(path string) ([]byte, error) {
+	if strings.Contains(path, "://") {
+		return edge.FetchSettings(a.ctx, path, a.stores)
+	}
+	return os.ReadFile(kong.ExpandPath(path))
 }
 
 // workDir is the working directory, where firn.yaml and .pyiceberg.yaml may lie.
@@ -148,10 +163,10 @@ func (a *app) stateDir() (string, error) {
 }
 
 // history is what is known of earlier runs, for commands that only look: they work where nothing can be written.
-func (a *app) history() state.History {
+func (a *app) history() state.Store {
 	none := state.New(state.NewMemory())
-	if path := a.clients.Settings().StateLocation; path != "memory:" {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if settings := a.clients.Settings(); settings.StateLocation != "memory:" && !settings.SharedState() {
+		if _, err := os.Stat(settings.StateLocation); errors.Is(err, fs.ErrNotExist) {
 			return none
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/decide"
+	"firn/internal/edge"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
@@ -136,7 +137,10 @@ func withoutKeys(m map[string]string, keys ...string) map[string]string {
 // hint is a sentence about what to do, for errors whose cause lies outside of Firn; "" when there is none.
 func (a *app) hint(err error) string {
 	var network *net.OpError
+	cure := edge.Cure(err.Error(), a.asked)
 	switch {
+	case cure != "":
+		return cure
 	case errors.Is(err, catalogs.ErrNoSuchTable):
 		return a.nearestTable()
 	case errors.Is(err, store.ErrPermission), errors.Is(err, fs.ErrPermission):
@@ -162,6 +166,9 @@ func (a *app) nearestTable() string {
 	asked := maintenance.TableID{Namespace: a.asked.Namespace, Name: a.asked.Name}.String()
 	var names []string
 	for id, err := range l.Tables(ctx, "") {
+		if err != nil && len(names) == 0 {
+			return "the catalog's tables cannot be listed either: check the name, the catalog's uri or region, and the credentials"
+		}
 		if err != nil || len(names) == maxListedTables {
 			break
 		}
@@ -171,7 +178,7 @@ func (a *app) nearestTable() string {
 		return "did you mean " + nearest + "?"
 	}
 	if len(names) == 0 {
-		return fmt.Sprintf("catalog %s has no table: check its uri, or register one", l.Name())
+		return fmt.Sprintf("catalog %s has no Iceberg table: check its uri (for Glue: region and account), or register one", l.Name())
 	}
 	return fmt.Sprintf("catalog %s has %s%s", l.Name(), strings.Join(names[:min(len(names), maxNamedTables)], ", "), more(len(names)-maxNamedTables))
 }

@@ -8,21 +8,27 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/contract"
 	"firn/internal/decide/replay"
 	"firn/internal/edge"
+	"firn/internal/evaluate"
 	"firn/internal/lake"
 	"firn/internal/local/inspect"
 	"firn/internal/maintenance"
 	"firn/internal/policy"
 	"firn/internal/policy/foreign"
+	"firn/internal/state"
 	"firn/internal/verify"
 )
 
 // explainCommand shows the effective policy of a table and what is due.
 type explainCommand struct {
 	Table string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
+	State string `help:"Take earlier runs and the last decision from this state: dynamodb:TABLE, where TABLE is the stack's output StateTable." placeholder:"LOCATION"`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
@@ -34,10 +40,13 @@ type explanation struct {
 	Automatic string               `json:"automatic"`
 	Policy    []policy.Explanation `json:"policy"`
 	Due       []inspect.Due        `json:"due"`
+	// Decision is the last one that events or the clock led to; nil when the state knows of none.
+	Decision *state.Decision `json:"decision"`
 }
 
 // Run scans the table, asks the policy, and prints both.
 func (c *explainCommand) Run(a *app) error {
+	a.state = c.State
 	look, err := a.look(c.Table)
 	if err != nil {
 		return err
@@ -48,6 +57,12 @@ func (c *explainCommand) Run(a *app) error {
 	}
 	e := explanation{
 		Table: health.Table, Mode: look.policy.Mode(), Automatic: automatic(look.policy.Mode(), health.Automatic()), Policy: look.policy.Explain(), Due: health.Due,
+	}
+	if other := a.otherMaintainer(look); other != "" && e.Mode != policy.Off {
+		e.Automatic = "none: " + other
+	}
+	if e.Decision, err = a.lastDecision(look.view.Table.ID); err != nil {
+		return err
 	}
 	if c.JSON {
 		return a.printJSON(e)
@@ -71,8 +86,77 @@ func (c *explainCommand) Run(a *app) error {
 	if err := printDue(a.stdout, e.Due); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "\nautomatic runs: %s\n", e.Automatic)
-	return err
+	if _, err = fmt.Fprintf(a.stdout, "\nautomatic runs: %s\n", e.Automatic); err != nil {
+		return err
+	}
+	return printDecision(a.stdout, e, a.clients.Settings())
+}
+
+// lastDecision is the last decision about a table: the one in its ledger, which counts those alike, or a later one that could not be kept there.
+func (a *app) lastDecision(id maintenance.TableID) (*state.Decision, error) {
+	st := a.history()
+	head, err := st.LoadHead(a.ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	newest, err := st.Decisions(a.ctx, id, 1)
+	if err != nil {
+		return nil, err
+	}
+	last := head.Decision
+	if len(newest) > 0 && (last == nil || newest[0].AtMS >= max(last.AtMS, last.LastMS)) {
+		last = &newest[0]
+	}
+	return last, nil
+}
+
+// printDecision prints the last decision; where a shared state knows of none, what that means.
+func printDecision(out io.Writer, e explanation, settings edge.Settings) error {
+	d := e.Decision
+	if d == nil {
+		if !settings.SharedState() {
+			return nil
+		}
+		_, err := fmt.Fprintf(out, "last decision: none about %s in %s: the table's next commit or the clock leads to one; if none comes, is the table among the "+
+			"deployment's tables, and its catalog called so there (--catalog)?\n", e.Table, settings.StateLocation)
+		return err
+	}
+	stamp := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
+	fmt.Fprintf(out, "last decision: %s at %s", d.Action, stamp(d.AtMS))
+	if d.Same > 0 {
+		fmt.Fprintf(out, " and %d times more until %s", d.Same, stamp(d.LastMS))
+	}
+	if d.RunID != "" {
+		fmt.Fprintf(out, ", run %s", d.RunID)
+	}
+	fmt.Fprintln(out)
+	if d.Skip != "" {
+		fmt.Fprintf(out, "  %s\n", d.Skip)
+	}
+	for _, reason := range d.Reasons {
+		fmt.Fprintf(out, "  %s\n", reason)
+	}
+	return nil
+}
+
+// otherMaintainer says who else maintains the table, by the rule of automatic runs; "" for nobody.
+func (a *app) otherMaintainer(l look) string {
+	t := l.view.Table
+	in, err := a.clients.Lake(a.ctx, t.ID.Catalog)
+	if err != nil {
+		return ""
+	}
+	asked := evaluate.Maintained{Table: t.ID, Catalog: in.Catalog, Location: t.Metadata.Location(), Policy: l.policy, Now: a.now()}
+	for _, snap := range t.Metadata.Snapshots() {
+		if snap.Summary != nil && snap.Summary.Operation == table.OpReplace && snap.Summary.Properties[contract.SummaryRunID] == "" {
+			asked.ForeignRewriteMS = max(asked.ForeignRewriteMS, snap.TimestampMs)
+		}
+	}
+	by, err := asked.By(a.ctx)
+	if err != nil {
+		a.logger().Warn("whether the catalog maintains the table is not known", "error", err.Error())
+	}
+	return by
 }
 
 // automatic says what an automatic run would do.

@@ -43,6 +43,9 @@ func (c *inspectCommand) Run(a *app) error {
 		return err
 	}
 	storage := look.view.Storage(a.ctx)
+	if other := a.otherMaintainer(look); other != "" {
+		storage.Notes = append(storage.Notes, other)
+	}
 	health.Storage = &storage
 	switch {
 	case c.JSON:

@@ -183,7 +183,8 @@ func status(err error) int {
 		return exitOther
 	}
 	// The table's own files are missing, or its name is taken: no repetition helps.
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, catalogs.ErrExists) {
+	// The same holds of a no of AWS.
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, catalogs.ErrExists) || edge.Denied(err) {
 		return exitRefused
 	}
 	switch edge.Name(err) {

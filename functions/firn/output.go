@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"firn/internal/decide"
+	"firn/internal/local/inspect"
 	"firn/internal/maintenance"
 )
 
@@ -138,6 +141,9 @@ func callObject(result maintenance.JobOutcome, report maintenance.ReportOutput) 
 	if result.PlanLocation != "" {
 		object["plan_location"] = result.PlanLocation
 	}
+	if result.Estimate != nil {
+		object["estimate"] = result.Estimate
+	}
 	return object
 }
 
@@ -166,6 +172,10 @@ func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
 			jobs = append(jobs, callObject(j, report))
 		}
 		object := map[string]any{"run_id": report.Run.RunID, "outcome": report.Outcome, "jobs": jobs}
+		if report.Outcome == maintenance.DryRun {
+			e := estimated(report)
+			object["estimate"] = map[string]any{"rewritten_bytes": e.rewritten, "deleted_bytes": e.deleted, "modelled_dollars": e.dollars()}
+		}
 		if reason != "" {
 			object["reason"] = reason
 		}
@@ -177,7 +187,7 @@ func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
 		fmt.Fprintf(w, "earlier run\t%s\t%d files (%d bytes) of its expiry deleted\t\n", e.RunID, e.Files, e.Bytes)
 	}
 	for _, j := range report.Jobs {
-		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, j.Reason)
+		fmt.Fprintf(w, "%s\t%s\t%s\t", j.Job, j.Outcome, cmp.Or(j.Reason, wouldDo(j)))
 		for _, name := range slices.Sorted(maps.Keys(j.Columns)) {
 			if n := j.Columns[name]; n != 0 {
 				fmt.Fprintf(w, "%s=%d ", name, n)
@@ -185,5 +195,44 @@ func (a *app) printRun(report maintenance.ReportOutput, asJSON bool) error {
 		}
 		fmt.Fprintln(w)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || report.Outcome != maintenance.DryRun {
+		return err
+	}
+	e := estimated(report)
+	_, err := fmt.Fprintf(a.stdout, "it would rewrite %s and delete %s, for about $%.4f by the cost model (docs/cost.md); nothing was changed\n",
+		inspect.Size(e.rewritten), inspect.Size(e.deleted), e.dollars())
+	return err
 }
+
+// wouldDo says how much a job of a dry run would do.
+func wouldDo(j maintenance.JobOutcome) string {
+	e := j.Estimate
+	switch {
+	case e == nil:
+		return ""
+	case j.Job == maintenance.RewriteManifests:
+		return fmt.Sprintf("would replace %d manifests (%s) by %d", e.Files, inspect.Size(e.Bytes), e.AddedFiles)
+	case j.Job.Rewrites():
+		return fmt.Sprintf("would replace %d files (%s) by about %d", e.Files, inspect.Size(e.Bytes), e.AddedFiles)
+	}
+	return fmt.Sprintf("would delete %d files (%s)", e.Files, inspect.Size(e.Bytes))
+}
+
+// totals are the bytes that a dry run would rewrite and delete.
+type totals struct{ rewritten, deleted int64 }
+
+func estimated(report maintenance.ReportOutput) (t totals) {
+	for _, j := range report.Jobs {
+		switch e := j.Estimate; {
+		case e == nil:
+		case j.Job.Rewrites():
+			t.rewritten += e.Bytes
+		default:
+			t.deleted += e.Bytes
+		}
+	}
+	return t
+}
+
+// dollars are those of the cost model.
+func (t totals) dollars() float64 { return float64(decide.RunMicros(t.rewritten)) / 1e6 }

@@ -12,7 +12,6 @@ import (
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/restore"
-	"firn/internal/state"
 	"firn/internal/store"
 )
 
@@ -227,11 +226,7 @@ func (a *app) findRun(work store.Reader, id maintenance.RunID) (maintenance.Run,
 
 // holder is the run that holds a table's lease, as far as this machine's state knows.
 func (a *app) holder(id maintenance.TableID) (maintenance.RunID, bool, error) {
-	leases, can := a.history().(state.Leases)
-	if !can {
-		return "", false, nil
-	}
-	lease, held, err := leases.Current(a.ctx, id)
+	lease, held, err := a.history().Current(a.ctx, id)
 	return lease.RunID, held, err
 }
 

@@ -79,11 +79,7 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 	env := Environment(environ)
 	text := env[contract.EnvConfig]
 	if loc, err := store.ParseLocation(strings.TrimSpace(text)); err == nil && !strings.Contains(text, "\n") {
-		st, err := store.New(store.Config{})
-		if err != nil {
-			return Settings{}, err
-		}
-		data, err := st.Get(ctx, loc.String())
+		data, err := FetchSettings(ctx, loc.String(), nil)
 		if err != nil {
 			return Settings{}, fmt.Errorf("read configuration named by %s: %w", contract.EnvConfig, err)
 		}
@@ -107,6 +103,15 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 		faults = append(faults, fmt.Errorf("set %s, or state-location in firn.yaml", contract.EnvStateLocation))
 	}
 	return s, errors.Join(faults...)
+}
+
+// FetchSettings reads the text of a firn.yaml that lies in a store, with the default credentials. stores replaces stores by scheme.
+func FetchSettings(ctx context.Context, location string, stores map[string]store.Full) ([]byte, error) {
+	st, err := store.New(store.Config{Stores: stores})
+	if err != nil {
+		return nil, err
+	}
+	return st.Get(ctx, location)
 }
 
 // SharedState reports whether processes on other machines may use the state, too.

@@ -258,10 +258,19 @@ type JobOutcome struct {
 	// Plan is the dry run's plan, in the job's own shape. One of more than 32 KB does not travel: PlanLocation is the object that holds it, as "detail".
 	Plan         json.RawMessage `json:"plan,omitempty"`
 	PlanLocation string          `json:"plan_location,omitempty"`
+	// Estimate is how much a dry run's job would do; nil for others, and for a dry run that would do nothing.
+	Estimate *Estimate `json:"estimate,omitempty"`
 	// Waiting are the files of an expiry that a later run deletes; nil when none wait.
 	Waiting *Waiting `json:"waiting,omitempty"`
 	// Contention says what other writers cost a rewrite; nil when they cost nothing.
 	Contention *Contention `json:"contention,omitempty"`
+}
+
+// Estimate counts the files, and their bytes, that a job would replace by AddedFiles others, or, where it rewrites nothing, delete.
+type Estimate struct {
+	Files      int64 `json:"files"`
+	Bytes      int64 `json:"bytes"`
+	AddedFiles int64 `json:"added_files"`
 }
 
 // Waiting counts files that only expired snapshots reached and that nobody may delete yet: readers of the catalog may still hold the replaced metadata.

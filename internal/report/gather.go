@@ -57,7 +57,9 @@ func (g *gatherer) job(ctx context.Context, index handoff.Index) (maintenance.Jo
 		return out, nil
 	case index.Job.Rewrites() && index.DryRun:
 		out.Outcome = maintenance.DryRun
-		return out, nil
+		var err error
+		out.Estimate, err = estimate(index)
+		return out, err
 	case index.Job.Rewrites():
 		return out, g.batches(ctx, index, &out)
 	case index.Job == maintenance.ExpireSnapshots && !index.DryRun:
@@ -66,6 +68,30 @@ func (g *gatherer) job(ctx context.Context, index handoff.Index) (maintenance.Jo
 		}
 	}
 	return out, g.swept(ctx, index, &out)
+}
+
+// estimate reads from a rewrite's plan how much it would do: its files, or its manifests.
+func estimate(index handoff.Index) (*maintenance.Estimate, error) {
+	if len(index.Detail) == 0 {
+		return nil, nil //nolint:nilnil // a plan without figures
+	}
+	var plan struct {
+		handoff.ManifestsDetail
+
+		Files    int64 `json:"files"`
+		Bytes    int64 `json:"bytes"`
+		Expected int64 `json:"expected_output_files"`
+	}
+	if err := json.Unmarshal(index.Detail, &plan); err != nil {
+		return nil, fmt.Errorf("read plan of %s: %w", index.Job, err)
+	}
+	if plan.Files > 0 {
+		return &maintenance.Estimate{Files: plan.Files, Bytes: plan.Bytes, AddedFiles: plan.Expected}, nil
+	}
+	return &maintenance.Estimate{
+		Files: int64(plan.Data.Manifests + plan.Deletes.Manifests), Bytes: plan.Data.Bytes + plan.Deletes.Bytes,
+		AddedFiles: int64(plan.Data.Target + plan.Deletes.Target),
+	}, nil
 }
 
 // batches sums up a rewrite's commits. Groups that did not land are refusals; the job is committed when any batch is.

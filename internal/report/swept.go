@@ -38,6 +38,9 @@ func (g *gatherer) swept(ctx context.Context, index handoff.Index, out *maintena
 	if index.Job == maintenance.RemoveOrphanFiles {
 		out.Columns["orphan_files_count"], out.Columns["deleted_files_count"] = summary.Candidates, summary.Deleted
 	}
+	if index.DryRun && summary.Candidates > 0 {
+		out.Estimate = &maintenance.Estimate{Files: summary.Candidates, Bytes: summary.CandidateBytes}
+	}
 	unfinished := summary.UnfinishedRanges > 0 || summary.Failed > 0
 	switch {
 	case summary.NotBeforeMS > 0:

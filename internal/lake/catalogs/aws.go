@@ -14,6 +14,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/smithy-go/logging"
 )
 
 // awsConfig makes an AWS configuration from catalog properties with one of the prefixes ("glue.", "rest.", then the unified "client."), each key
@@ -32,7 +33,8 @@ func awsConfig(ctx context.Context, props map[string]string, prefixes ...string)
 	if first("role-arn") != "" || props["client.assume-role.arn"] != "" {
 		return aws.Config{}, fmt.Errorf("read catalog properties: a role to assume is not taken from properties; name a profile with role_arn in %sprofile-name", prefixes[0])
 	}
-	var options []func(*config.LoadOptions) error
+	// Errors are returned; the SDK's own remarks would stand among a command's output.
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})}
 	if region := first("region", "signing-region"); region != "" {
 		options = append(options, config.WithRegion(region))
 	}

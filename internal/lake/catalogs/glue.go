@@ -56,7 +56,7 @@ func OpenGlue(ctx context.Context, name string, props map[string]string) (*Glue,
 		return nil, err
 	}
 	if cfg.Region == "" {
-		return nil, errors.New("read catalog properties: a Glue catalog needs glue.region or AWS_REGION")
+		return nil, errors.New("read catalog properties: no AWS region for Glue: set AWS_REGION, a region in the profile, or the property glue.region")
 	}
 	c := &Glue{name: name, skipArchive: true}
 	if id := props[PropGlueID]; id != "" {
@@ -147,6 +147,9 @@ func (c *Glue) table(ctx context.Context, id maintenance.TableID) (*types.Table,
 		return nil, fmt.Errorf("%w: a Glue database has one level, not %d", ErrNoSuchTable, len(levels))
 	}
 	out, err := c.client.GetTable(ctx, &glue.GetTableInput{CatalogId: c.catalogID, DatabaseName: &levels[0], Name: &id.Name})
+	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorCode() == "EntityNotFoundException" {
+		return nil, fmt.Errorf("%w in Glue of region %s: %w", ErrNoSuchTable, c.client.Options().Region, err)
+	}
 	if err != nil {
 		return nil, glueReadError(err)
 	}

@@ -25,7 +25,13 @@ type GlueServer struct {
 	databases map[string]bool
 	tables    map[string]map[string]any // database and name, joined by U+001F
 	requests  []GlueRequest
+	// optimizers are the types of optimizers that are on, by table; refusals are answers to an action instead of its own.
+	optimizers map[string][]string
+	refusals   map[string]GlueRefusal
 }
+
+// GlueRefusal is an error of the service: its code and its message.
+type GlueRefusal struct{ Code, Message string }
 
 // GlueRequest is one request that the server saw.
 type GlueRequest struct {
@@ -49,6 +55,26 @@ func (s *GlueServer) Arm(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.armed = f
+}
+
+// Refuse makes every request of an action end with an error of the service; one without code lets them pass again.
+func (s *GlueServer) Refuse(action string, r GlueRefusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusals == nil {
+		s.refusals = map[string]GlueRefusal{}
+	}
+	s.refusals[action] = r
+}
+
+// Optimize switches a table's optimizers on ("compaction", "retention", "orphan_file_deletion"), and all others off.
+func (s *GlueServer) Optimize(database, name string, kinds ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.optimizers == nil {
+		s.optimizers = map[string][]string{}
+	}
+	s.optimizers[glueKey(database, name)] = kinds
 }
 
 // Requests returns the requests of one action.
@@ -142,6 +168,10 @@ func glueFail(w http.ResponseWriter, status int, kind, message string) {
 // act carries out a request; the caller holds the lock.
 func (s *GlueServer) act(w http.ResponseWriter, action string, body map[string]any) {
 	database := text(body["DatabaseName"])
+	if r := s.refusals[action]; r.Code != "" {
+		glueFail(w, http.StatusBadRequest, r.Code, r.Message)
+		return
+	}
 	switch action {
 	case "GetDatabases":
 		var names []string
@@ -178,7 +208,11 @@ func (s *GlueServer) act(w http.ResponseWriter, action string, body map[string]a
 		}
 		answer(w, http.StatusOK, map[string]any{"Table": t})
 	case "GetTableOptimizer":
-		glueFail(w, http.StatusBadRequest, "EntityNotFoundException", "the table has no optimizer")
+		if !slices.Contains(s.optimizers[glueKey(database, text(body["TableName"]))], text(body["Type"])) {
+			glueFail(w, http.StatusBadRequest, "EntityNotFoundException", "the table has no optimizer")
+			return
+		}
+		answer(w, http.StatusOK, map[string]any{"TableOptimizer": map[string]any{"type": body["Type"], "configuration": map[string]any{"enabled": true}}})
 	case "CreateTable", "UpdateTable":
 		input, _ := body["TableInput"].(map[string]any)
 		s.store(w, action, body, input)

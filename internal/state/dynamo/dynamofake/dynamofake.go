@@ -5,10 +5,12 @@ package dynamofake
 import (
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -120,12 +122,19 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func answer(w http.ResponseWriter, out any, refused *refusal) {
-	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 	if refused != nil {
-		w.WriteHeader(refused.status)
 		out = map[string]string{"__type": "com.amazonaws.dynamodb.v20120810#" + refused.kind, "message": refused.text}
 	}
-	_ = json.NewEncoder(w).Encode(out)
+	data, err := json.Marshal(out)
+	if err != nil {
+		panic(fmt.Sprintf("encode answer: %v", err)) // plain data always encodes
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.Header().Set("X-Amz-Crc32", strconv.FormatUint(uint64(crc32.ChecksumIEEE(data)), 10)) // the client checks it
+	if refused != nil {
+		w.WriteHeader(refused.status)
+	}
+	_, _ = w.Write(data)
 }
 
 func (s *Server) do(call string, in request) (any, *refusal) {

@@ -86,7 +86,7 @@ func (p *Pipeline) environment(name string) map[string]string {
 		contract.EnvStateLocation: contract.StateDynamoDB + *p.storage.Table.TableName(),
 	}
 	if readsConfig(name) {
-		env[contract.EnvConfig] = *p.config.S3ObjectUrl()
+		env[contract.EnvConfig] = p.ConfigLocation()
 	}
 	if name == contract.FunctionCompact || name == contract.FunctionPlan { // plan cuts sorts by what compact may spill
 		env[contract.EnvSpillLimitBytes] = strconv.Itoa(spillBytes(p.settings.Functions[contract.FunctionCompact]))

@@ -83,6 +83,9 @@ func New(scope constructs.Construct, id string, props *Props) *Pipeline {
 	return p
 }
 
+// ConfigLocation is where the firn.yaml lies that the functions read: s3://bucket/key.
+func (p *Pipeline) ConfigLocation() string { return *p.config.S3ObjectUrl() }
+
 // bus is the ARN of the account's own event bus, which outcome events go to.
 func bus() string {
 	return "arn:" + *awscdk.Aws_PARTITION() + ":events:" + *awscdk.Aws_REGION() + ":" + *awscdk.Aws_ACCOUNT_ID() + ":event-bus/default"

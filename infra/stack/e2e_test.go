@@ -1,14 +1,9 @@
 package stack_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
 )
 
 // deployed are the settings of the deployment that `make e2e` runs on one machine: every source, a topic, and mode maintain.
@@ -19,40 +14,9 @@ func deployed() map[string]string {
 
 // TestDeployment keeps the template and the firn.yaml that `make e2e` reads: they are what is synthesised, with assets under the names of what is in them.
 func TestDeployment(t *testing.T) {
-	app, made := build(t, deployed())
-	var raw map[string]any
-	noPanic(t, func() { raw = *assertions.Template_FromStack(made.Stack, nil).ToJSON() })
-	data, err := json.MarshalIndent(raw, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := os.ReadFile(filepath.Join(*app.Outdir(), "Firn.assets.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var assets struct {
-		Files map[string]struct{ Source struct{ Path string } }
-	}
-	if err := json.Unmarshal(manifest, &assets); err != nil {
-		t.Fatal(err)
-	}
-	const dir = "../testdata/e2e/"
-	for hash, asset := range assets.Files {
-		path := filepath.Join(*app.Outdir(), asset.Source.Path)
-		code, err := os.ReadFile(filepath.Join(path, "bootstrap"))
-		switch {
-		case err == nil:
-			data = bytes.ReplaceAll(data, []byte(hash), []byte("ASSET-"+strings.TrimPrefix(string(code), "code of ")))
-		case filepath.Ext(path) == ".yaml":
-			data = bytes.ReplaceAll(data, []byte(hash), []byte("ASSET-firn"))
-			config, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, dir+"firn.yaml", config)
-		}
-	}
-	same(t, dir+"template.json", append(normal(data), '\n'))
+	tp := synth(t, deployed())
+	same(t, "../testdata/e2e/firn.yaml", tp.config)
+	same(t, "../testdata/e2e/template.json", tp.committed())
 }
 
 // same holds bytes against a committed file, or writes it.

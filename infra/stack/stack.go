@@ -11,6 +11,7 @@ import (
 	"firn/infra/settings"
 	"firn/infra/storage"
 	"firn/infra/watch"
+	"firn/internal/contract"
 )
 
 // Props are what a stack is made of.
@@ -64,5 +65,9 @@ func New(scope constructs.Construct, id string, props *Props) *Firn {
 	output("WorkBucket", "work-location of firn.yaml is s3:// and this name", f.Storage.Bucket.BucketName())
 	output("CommitQueue", "where commit events go", f.Pipeline.Queue.QueueUrl())
 	output("StateMachine", "the state machine maintain", f.Pipeline.Machine.AttrArn())
+	config := f.Pipeline.ConfigLocation()
+	output("Config", "the firn.yaml that the functions read", jsii.String(config))
+	output("Explain", "what the deployment decided about a table, and why",
+		jsii.String("bin/firn explain --config "+config+" --state "+contract.StateDynamoDB+*f.Storage.Table.TableName()+" --table NAMESPACE.TABLE"))
 	return f
 }

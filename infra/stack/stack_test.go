@@ -3,6 +3,8 @@ package stack_test
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,17 +22,38 @@ func normal(data []byte) []byte {
 	return regexp.MustCompile(`(CurrentVersion[0-9A-F]{8})[0-9a-f]{32}`).ReplaceAll(data, []byte("${1}VERSION"))
 }
 
-// TestGolden holds the whole template against the committed one: every change of infrastructure is read in review.
+// TestGolden holds the whole template, and the firn.yaml of its functions, against the committed ones: every change of infrastructure is read in review. They
+// are those of README's deployment and an address for alarms, and `make e2e` plays README's steps with them.
 func TestGolden(t *testing.T) {
-	data, err := json.MarshalIndent(synth(t, with("alarms.email", "ops@example.com")).raw, "", " ")
+	if got := readme(t); fmt.Sprint(got) != fmt.Sprint(minimal()) {
+		t.Errorf("README deploys with %v, the golden template is made with %v", got, minimal())
+	}
+	tp := synth(t, with("alarms.email", "ops@example.com"))
+	got := tp.committed()
+	same(t, "../testdata/template.golden.json", got)
+	same(t, "../testdata/firn.golden.yaml", tp.config)
+	if n := len(got); n > 900_000 {
+		t.Errorf("template has %d bytes, CloudFormation takes 1,000,000", n)
+	}
+}
+
+// readme are the settings of the deployment that README shows.
+func readme(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := append(normal(data), '\n')
-	same(t, "../testdata/template.golden.json", got)
-	if n := len(data); n > 900_000 {
-		t.Errorf("template has %d bytes, CloudFormation takes 1,000,000", n)
+	_, rest, found := strings.Cut(string(text), "\nnpx cdk deploy")
+	line, _, _ := strings.Cut(rest, "\n")
+	if !found {
+		t.Fatal("README has no line that begins with npx cdk deploy")
 	}
+	values := map[string]string{}
+	for _, m := range regexp.MustCompile(`-c ([a-z.]+)=(\S+)`).FindAllStringSubmatch(line, -1) {
+		values[m[1]] = strings.Trim(m[2], "'")
+	}
+	return values
 }
 
 // TestDefinition: Step Functions gets the very bytes that the interpreter runs, and each placeholder is a published version or a number.

@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -87,6 +88,49 @@ type template struct {
 	t         *testing.T
 	resources map[string]resource
 	raw       map[string]any
+	// assets are the contents of assets by their hashes, config is the firn.yaml among them.
+	assets map[string]string
+	config []byte
+}
+
+// committed is the template as it lies in testdata: what changes with every build is replaced by what it stands for.
+func (tp *template) committed() []byte {
+	tp.t.Helper()
+	data, err := json.MarshalIndent(tp.raw, "", " ")
+	if err != nil {
+		tp.t.Fatal(err)
+	}
+	for hash, what := range tp.assets {
+		data = bytes.ReplaceAll(data, []byte(hash), []byte("ASSET-"+what))
+	}
+	return append(normal(data), '\n')
+}
+
+// readAssets reads which function, or the firn.yaml, is behind each hash.
+func (tp *template) readAssets(folder string) {
+	tp.t.Helper()
+	manifest, err := os.ReadFile(filepath.Join(folder, "Firn.assets.json"))
+	if err != nil {
+		tp.t.Fatal(err)
+	}
+	var assets struct {
+		Files map[string]struct{ Source struct{ Path string } }
+	}
+	if err := json.Unmarshal(manifest, &assets); err != nil {
+		tp.t.Fatal(err)
+	}
+	tp.assets = map[string]string{}
+	for hash, asset := range assets.Files {
+		path := filepath.Join(folder, asset.Source.Path)
+		if code, err := os.ReadFile(filepath.Join(path, "bootstrap")); err == nil {
+			tp.assets[hash] = strings.TrimPrefix(string(code), "code of ")
+		} else if filepath.Ext(path) == ".yaml" {
+			tp.assets[hash] = "firn"
+			if tp.config, err = os.ReadFile(path); err != nil {
+				tp.t.Fatal(err)
+			}
+		}
+	}
 }
 
 type resource struct {
@@ -102,9 +146,9 @@ func synth(t *testing.T, values map[string]string) *template {
 	t.Helper()
 	key := fmt.Sprint(values)
 	if have := templates[key]; have != nil {
-		return &template{t: t, resources: have.resources, raw: have.raw}
+		return &template{t: t, resources: have.resources, raw: have.raw, assets: have.assets, config: have.config}
 	}
-	_, made := build(t, values)
+	app, made := build(t, values)
 	out := &template{t: t}
 	noPanic(t, func() { out.raw = *assertions.Template_FromStack(made.Stack, nil).ToJSON() })
 	data, err := json.Marshal(out.raw["Resources"])
@@ -114,6 +158,7 @@ func synth(t *testing.T, values map[string]string) *template {
 	if err := json.Unmarshal(data, &out.resources); err != nil {
 		t.Fatal(err)
 	}
+	out.readAssets(*app.Outdir())
 	templates[key] = out
 	return out
 }

@@ -170,13 +170,27 @@ func deploy(t testing.TB, doc map[string]any) *deployment {
 // tryDeploy is deploy with faults of the template as an error.
 func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 	t.Helper()
-	bin, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	stack, err := read(doc, place())
 	if err != nil {
 		return nil, err
+	}
+	config, err := os.ReadFile(filepath.Join(root, "infra", "testdata", "e2e", "firn.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := prepare(t, stack, config)
+	if err := d.Deploy(stack); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// prepare makes an account in which nothing is deployed yet, with what the stack will find there, and the firn.yaml of its functions.
+func prepare(t testing.TB, stack *template.Stack, config []byte) *deployment {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
 	}
 	buckets := []string{"lake", assets}
 	for _, b := range stack.Buckets {
@@ -185,10 +199,6 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 	d := &deployment{t: t, faults: &faults{}, logs: &logs{}, glue: catalogtest.NewGlueServer(t)}
 	s3 := storetest.NewS3Server(t, buckets...)
 	d.s3 = s3
-	config, err := os.ReadFile(filepath.Join(root, "infra", "testdata", "e2e", "firn.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	d.world = icebergtest.NewWorld(t)
 	d.world.Clock.Set(time.Now().Add(-time.Hour))
 	d.world.Location = "s3://lake/warehouse"
@@ -234,9 +244,6 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 			t.Logf("what the functions wrote:\n%s", d.logs.text())
 		}
 	})
-	if err := d.Deploy(stack); err != nil {
-		return nil, err
-	}
 	d.writer, err = catalogs.OpenGlue(t.Context(), "glue", map[string]string{
 		"glue.endpoint": d.glue.URL, "glue.region": region, "glue.access-key-id": "writer", "glue.secret-access-key": "w",
 	})
@@ -248,7 +255,7 @@ func tryDeploy(t testing.TB, doc map[string]any) (*deployment, error) {
 			Region: region, BaseEndpoint: aws.String(d.URL()), Credentials: credentials.NewStaticCredentialsProvider(cloud.Operator, "s", ""),
 		}), table.Name))
 	}
-	return d, nil
+	return d
 }
 
 // logs keeps the last lines that functions wrote.

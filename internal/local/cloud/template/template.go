@@ -40,6 +40,8 @@ type Stack struct {
 	Buckets        map[string]*Bucket
 	BucketPolicies map[string]*BucketPolicy
 	LogGroups      map[string]*LogGroup
+	// Outputs are the values that a deployment prints, by name.
+	Outputs map[string]string
 	// Watched counts what only CloudWatch reads: alarms, dashboards, metric filters. Their references are resolved, and nothing else is done with them.
 	Watched int
 }
@@ -77,16 +79,18 @@ func Read(data []byte, at Place) (*Stack, error) {
 		}
 	}
 	r := resolver{place: at, resources: d.Resources}
-	s := &Stack{Place: at}
+	s := &Stack{Place: at, Outputs: map[string]string{}}
 	for _, id := range slices.Sorted(maps.Keys(d.Resources)) {
 		if err := s.add(id, d.Resources[id], r); err != nil {
 			faults = append(faults, fmt.Errorf("resource %s: %w", id, err))
 		}
 	}
 	for name, output := range d.Outputs {
-		if _, err := r.value(output.Value); err != nil {
+		value, err := r.value(output.Value)
+		if err != nil {
 			faults = append(faults, fmt.Errorf("output %s: %w", name, err))
 		}
+		s.Outputs[name] = fmt.Sprint(value)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("read template:\n%w", err)

@@ -80,9 +80,16 @@ def main(kind, folder, files):
     sql, rows = {"lineitem": (LINEITEM, 150_000), "tiny": (EVENTS, 1_000), "blobs": (BLOBS, 1_000)}.get(kind.split("-")[0], (EVENTS, 42_000))
     style = {"snappy": {"compression": "snappy"}}.get(kind.split("-")[-1], {"compression": "zstd", "compression_level": 3})
     all_coded = kind.endswith("-dictionary")
+    home = folder + "/home.txt"  # deletes hold the paths of their data files: a folder that was moved would lose no row
+    moved = not os.path.exists(home) or open(home).read() != folder
     for n in range(files):
         path = f"{folder}/data/part-{n:05d}.parquet"
-        if os.path.exists(path):
+        made = os.path.exists(path)
+        if kind == "events-zstd" and (moved or not made):
+            gone = rows // 100
+            delete(con, f"select i from range({rows}) t(i) order by hash(i + {n * rows}) limit {gone}", path, f"{folder}/deletes-random/part-{n:05d}.parquet")
+            delete(con, f"select i + (hash({n}) % {rows - gone})::bigint i from range({gone}) t(i)", path, f"{folder}/deletes-clustered/part-{n:05d}.parquet")
+        if made:
             continue
         t = con.sql(sql.replace("{a}", str(n * rows)).replace("{b}", str((n + 1) * rows))).to_arrow_table()
         if kind == "blobs":
@@ -92,11 +99,9 @@ def main(kind, folder, files):
         coded = [f.name for f in names if f.name not in LINEITEM_PLAIN] if sql is LINEITEM else EVENTS_CODED if sql is EVENTS else False
         pq.write_table(t.cast(names), path + ".part", row_group_size=rows, use_dictionary=all_coded or coded, write_page_index=not all_coded,
                        store_schema=False, max_rows_per_page=20_000, store_decimal_as_integer=not all_coded, **style)
-        if kind == "events-zstd":
-            gone = rows // 100
-            delete(con, f"select i from range({rows}) t(i) order by hash(i + {n * rows}) limit {gone}", path, f"{folder}/deletes-random/part-{n:05d}.parquet")
-            delete(con, f"select i + (hash({n}) % {rows - gone})::bigint i from range({gone}) t(i)", path, f"{folder}/deletes-clustered/part-{n:05d}.parquet")
         os.rename(path + ".part", path)
+    with open(home, "w") as out:
+        out.write(folder)
     with open(folder + "/rows.json", "w") as out:
         json.dump([rows] * len(os.listdir(folder + "/data")), out)
 

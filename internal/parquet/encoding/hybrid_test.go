@@ -32,14 +32,14 @@ func naive(src []byte, width, n int) ([]uint32, bool) {
 			for i := range size {
 				v |= uint64(src[i]) << (8 * i)
 			}
-			for range header >> 1 {
+			for range min(header>>1, uint64(n-len(out)+1)) { // one too many is as wrong as a million
 				out = append(out, uint32(v))
 			}
 			src = src[size:]
 			continue
 		}
 		values := int(header>>1) * 8
-		for i := range values {
+		for i := range min(values, n-len(out)) {
 			var v uint32
 			for b := range width {
 				bit := i*width + b
@@ -47,9 +47,7 @@ func naive(src []byte, width, n int) ([]uint32, bool) {
 					v |= uint32(src[bit/8]>>(bit%8)&1) << b
 				}
 			}
-			if len(out) < n {
-				out = append(out, v)
-			}
+			out = append(out, v)
 		}
 		src = src[min(len(src), values*width/8):]
 	}

@@ -112,7 +112,7 @@ func dataFilesKeys() []Key {
 		{Name: "enabled", Kind: KindFlag, Default: "true", Note: "takes part in automatic runs"},
 		{Name: "trigger.small-files", Kind: KindWhole, Default: "100", Note: "due when a partition holds this many files under 75 % of the target; 0 is off"},
 		{Name: "trigger.small-files-aged", Kind: KindWhole, Default: "5", Glue: "0", Note: "due when a partition holds this many and trigger.age has passed"},
-		{Name: "trigger.age", Kind: KindAge, Default: "1d", Note: "time since the last run for trigger.small-files-aged"},
+		{Name: "trigger.age", Kind: KindAge, Default: "1d", Note: "time since the last run by age, for trigger.small-files-aged; such a run takes all small files"},
 		{Name: "trigger.deleted-ratio", Kind: KindRatio, Default: "0.3", High: 1, Note: "due when this share of a file's rows is deleted; 0 is off"},
 		{Name: "trigger.delete-files", Kind: KindWhole, Default: "5", Glue: "1", Note: "due when a file has this many delete files; 0 is off"},
 		{Name: "strategy", Kind: KindText, Default: "binpack", Values: []string{"binpack", "sort"}, Argument: "strategy", Note: "how rows are ordered"},
@@ -201,7 +201,7 @@ func expiryKeys() []Key {
 func orphansKeys() []Key {
 	return of(maintenance.RemoveOrphanFiles, []Key{
 		{Name: "enabled", Kind: KindFlag, Default: "false", Note: "delete; false lists only (a dry run)"},
-		{Name: "trigger.interval", Kind: KindAge, Default: "7d", Glue: "1d", Note: "time between runs; 0s is off"},
+		{Name: "trigger.interval", Kind: KindAge, Default: "7d", Glue: "1d", Note: "time between runs; 0s is off; 30 days where nobody has committed since the last search"},
 		{Name: "older-than", Kind: KindAge, Default: "3d", Argument: "older_than", Note: "files of this age are candidates; never under one day"},
 		{
 			Name: "prefix-mismatch-mode", Kind: KindText, Default: "ERROR", Values: []string{"ERROR", "IGNORE", "DELETE"}, Argument: "prefix_mismatch_mode",

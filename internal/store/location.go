@@ -59,11 +59,19 @@ func (l Location) Canonical() Location {
 		l.Scheme = "s3"
 	case fileScheme:
 		slash := len(l.Key) > 1 && strings.HasSuffix(l.Key, "/")
+		if isClean(l.Key) {
+			return l
+		}
 		if l.Key = path.Clean(l.Key); slash && l.Key != "/" {
 			l.Key += "/"
 		}
 	}
 	return l
+}
+
+// isClean reports whether an absolute path surely has no step that path.Clean would remove, a slash at its end aside.
+func isClean(key string) bool {
+	return strings.HasPrefix(key, "/") && !strings.Contains(key, "//") && !strings.Contains(key, "/.")
 }
 
 // spelling is what stands before the key in text, the slash after an authority included: spelling + loc.Key names the same object as text,

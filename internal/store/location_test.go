@@ -26,6 +26,9 @@ func TestParseLocation(t *testing.T) {
 		{"file:///a/b/", store.Location{Scheme: "file", Key: "/a/b/"}, "file:///a/b/"},
 		{"FILE://host/a", store.Location{Scheme: "file", Key: "/a"}, "file:///a"},
 		{"file:///a//b/./c", store.Location{Scheme: "file", Key: "/a//b/./c"}, "file:///a/b/c"},
+		{"file:///a/.b/../c", store.Location{Scheme: "file", Key: "/a/.b/../c"}, "file:///a/c"},
+		{"file:///a/.hidden/c", store.Location{Scheme: "file", Key: "/a/.hidden/c"}, "file:///a/.hidden/c"},
+		{"file:///a/..", store.Location{Scheme: "file", Key: "/a/.."}, "file:///"},
 		{"file:///a%20b#c?d", store.Location{Scheme: "file", Key: "/a%20b#c?d"}, "file:///a%20b#c?d"},
 	} {
 		got, err := store.ParseLocation(c.text)

@@ -96,11 +96,11 @@ func (c *candidates) add(ctx context.Context, f reach.File) error {
 	if name := column(f.Kind); name != "" && c.summary.Columns != nil {
 		c.summary.Columns[name]++
 	}
-	line, err := json.Marshal(f.Location)
-	if err != nil {
-		return fmt.Errorf("encode %q: %w", f.Location, err)
+	var err error
+	if c.pending, err = appendJSON(c.pending, f.Location); err != nil {
+		return err
 	}
-	if c.pending = append(append(c.pending, line...), '\n'); len(c.pending) > 256<<10 {
+	if c.pending = append(c.pending, '\n'); len(c.pending) > 256<<10 {
 		if err := c.flush(); err != nil {
 			return err
 		}
@@ -109,6 +109,20 @@ func (c *candidates) add(ctx context.Context, f reach.File) error {
 		return nil
 	}
 	return c.closeRange(ctx)
+}
+
+// appendJSON appends a location as JSON. Most have nothing that needs to be escaped.
+func appendJSON(dst []byte, location string) ([]byte, error) {
+	for i := range len(location) {
+		if b := location[i]; b < ' ' || b > '~' || b == '"' || b == '\\' || b == '<' || b == '>' || b == '&' {
+			text, err := json.Marshal(location)
+			if err != nil {
+				return nil, fmt.Errorf("encode %q: %w", location, err)
+			}
+			return append(dst, text...), nil
+		}
+	}
+	return append(append(append(dst, '"'), location...), '"'), nil
 }
 
 func (c *candidates) flush() error {

@@ -6,7 +6,10 @@
 // names the block and what was wrong. Codecs are null, deflate, snappy and zstandard. Recursive schemas are refused.
 package avro
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // ErrCorrupt says that bytes are no valid Avro container file of their schema.
 var ErrCorrupt = errors.New("corrupt Avro file")
@@ -64,6 +67,8 @@ type Type struct {
 	// empty types have values of no bytes only; steps skips a record of scalars without recursion.
 	empty bool
 	steps []step
+	// numbers is how many numbers a value is, if it is nothing else.
+	numbers int
 	// precision, elementID and utc are written only.
 	precision, elementID int
 	utc                  *bool
@@ -110,6 +115,8 @@ func (t *Type) finish() {
 		t.empty = true
 	case Fixed:
 		t.empty = t.Size == 0
+	case Int, Long:
+		t.numbers = 1
 	case Record:
 		t.empty = true
 		t.steps = make([]step, 0, len(t.Fields))
@@ -121,6 +128,9 @@ func (t *Type) finish() {
 			} else if t.steps != nil {
 				t.steps = append(t.steps, s)
 			}
+		}
+		if !slices.ContainsFunc(t.steps, func(s step) bool { return s.kind != varint }) {
+			t.numbers = len(t.steps)
 		}
 	}
 }

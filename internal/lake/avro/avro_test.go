@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -295,4 +296,30 @@ func FuzzReader(f *testing.F) {
 			t.Fatalf("in memory %d, %v; as a stream %d, %v", a, aErr, b, bErr)
 		}
 	})
+}
+
+// Numbers that are skipped by their last bytes are skipped as they are read, whatever their lengths; what does not end is found.
+func TestSkipNumbers(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 10))
+	pairs := NewList(NewRecord("r", Field{Name: "key", Type: Scalar(Int)}, Field{Name: "value", Type: Scalar(Long)}), 1)
+	for range 2000 {
+		var data []byte
+		n := rng.IntN(20)
+		if n > 0 {
+			data = AppendLong(data, int64(n))
+		}
+		for range 2 * n {
+			data = AppendLong(data, int64(rng.Uint64()>>rng.IntN(64)))
+		}
+		end := len(data) + 1
+		data = append(AppendLong(data, 0), 0x85, 0x85, 3)
+		c := Cursor{Data: data}
+		if c.Skip(pairs); c.Err != nil || c.At != end {
+			t.Fatalf("%x: at %d, error %v, want %d", data, c.At, c.Err, end)
+		}
+		c = Cursor{Data: data[:rng.IntN(end)]}
+		if c.Skip(pairs); !errors.Is(c.Err, ErrCorrupt) {
+			t.Fatalf("%x of %d bytes: error %v", c.Data, end, c.Err)
+		}
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 )
@@ -60,7 +59,7 @@ func (p *Pool) codec(name string) (codec, error) {
 				return d, nil
 			}
 		}
-		return &inflater{r: flate.NewReader(nil)}, nil
+		return &inflater{}, nil
 	case "snappy":
 		return snappyCodec{}, nil
 	case "zstandard":
@@ -78,27 +77,6 @@ type plain struct{}
 func (plain) unpack(_, packed []byte) ([]byte, error) { return packed, nil }
 func (plain) copies() bool                            { return false }
 func (plain) close(*Pool)                             {}
-
-type inflater struct {
-	r  io.ReadCloser
-	in bytes.Reader
-}
-
-func (d *inflater) unpack(dst, packed []byte) ([]byte, error) {
-	d.in.Reset(packed)
-	if err := d.r.(flate.Resetter).Reset(&d.in, nil); err != nil { //nolint:forcetypeassert // every reader of the package is one
-		return nil, err
-	}
-	return drain(dst, d.r, len(packed))
-}
-
-func (*inflater) copies() bool { return true }
-
-func (d *inflater) close(p *Pool) {
-	if p != nil {
-		p.inflaters.Put(d)
-	}
-}
 
 // snappyCodec reads blocks of snappy with a checksum behind.
 type snappyCodec struct{}

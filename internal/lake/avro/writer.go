@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -17,18 +18,23 @@ const (
 	deflateLevel = 5
 )
 
+// Deflaters lends the encoders of writers, each of which is many times larger than what a small file holds. The zero value is ready, a nil one lends
+// nothing; it is safe for concurrent use.
+type Deflaters struct{ encoders sync.Pool }
+
 // Writer makes one container file in memory, with codec deflate. It is not safe for concurrent use.
 type Writer struct {
 	out     bytes.Buffer
 	deflate *flate.Writer
+	lender  *Deflaters
 	sync    [syncBytes]byte
 	block   []byte
 	count   int64
 }
 
-// NewWriter starts a file. meta are the header's values but the codec; sync is its marker, which should differ between files.
-func NewWriter(meta map[string][]byte, sync [syncBytes]byte) *Writer {
-	w := &Writer{sync: sync}
+// NewWriter starts a file, with what a pool lends. meta are the header's values but the codec; sync is its marker, which should differ between files.
+func (d *Deflaters) NewWriter(meta map[string][]byte, sync [syncBytes]byte) *Writer {
+	w := &Writer{sync: sync, lender: d}
 	head := append([]byte(nil), magic...)
 	head = AppendLong(head, int64(len(meta)+1))
 	for _, key := range slices.Sorted(maps.Keys(meta)) {
@@ -58,6 +64,10 @@ func (w *Writer) Close() ([]byte, error) {
 	if err := w.flush(); err != nil {
 		return nil, err
 	}
+	if w.lender != nil && w.deflate != nil {
+		w.lender.encoders.Put(w.deflate)
+	}
+	w.deflate = nil
 	return w.out.Bytes(), nil
 }
 
@@ -66,6 +76,9 @@ func (w *Writer) flush() error {
 		return nil
 	}
 	var packed bytes.Buffer
+	if w.deflate == nil && w.lender != nil {
+		w.deflate, _ = w.lender.encoders.Get().(*flate.Writer)
+	}
 	if w.deflate == nil {
 		var err error
 		if w.deflate, err = flate.NewWriter(&packed, deflateLevel); err != nil {

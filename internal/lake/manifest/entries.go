@@ -111,6 +111,9 @@ type reader struct {
 	// sequence and snapshot are what the list says of the manifest, location where it lies.
 	sequence, snapshot int64
 	location           string
+	spec               int32
+	// again is the file of every entry when names only are read: nobody keeps it.
+	again file
 }
 
 // open checks the manifest's header against its line in the list.
@@ -130,6 +133,7 @@ func open(r *avro.Reader, m iceberg.ManifestFile, opts Options, memo *Memo) (*re
 	}
 	e := &reader{
 		m: m, opts: opts, content: iceberg.ManifestContentData, next: -1, sequence: m.SequenceNum(), snapshot: m.SnapshotID(), location: m.FilePath(),
+		spec: m.PartitionSpecID(),
 	}
 	switch text := string(r.Metadata("content")); {
 	case text == "deletes":
@@ -184,7 +188,11 @@ type numbers struct {
 func (r *reader) entry() (Entry, error) {
 	c := &r.cursor
 	n := numbers{status: -1}
-	f := &file{p: r.p, partial: r.opts.WithoutStats, spec: r.m.PartitionSpecID()}
+	f := &r.again
+	if !r.opts.namesOnly {
+		f = &file{}
+	}
+	*f = file{p: r.p, partial: r.opts.WithoutStats, spec: r.spec}
 	for i := range r.p.entry {
 		op := &r.p.entry[i]
 		switch op.slot { //nolint:exhaustive // an entry has these

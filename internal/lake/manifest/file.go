@@ -45,7 +45,7 @@ func (f *file) read(c *avro.Cursor, opts Options) {
 			total += c.At - from[at]
 		}
 	}
-	if c.Err != nil {
+	if c.Err != nil || opts.namesOnly {
 		return
 	}
 	f.raw = make([]byte, 0, total)

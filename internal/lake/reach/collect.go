@@ -45,7 +45,7 @@ type Walk struct {
 	Candidates bool
 
 	mu        sync.Mutex
-	manifests map[string]struct{} // by canonical location
+	manifests map[place]struct{}
 	spelled   map[string]struct{}
 	counts    Counts
 	memo      manifest.Memo
@@ -76,10 +76,10 @@ func (w *Walk) Met(manifest string) (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.manifests == nil {
-		w.manifests, w.spelled = map[string]struct{}{}, map[string]struct{}{}
+		w.manifests, w.spelled = map[place]struct{}{}, map[string]struct{}{}
 	}
-	_, met = w.manifests[p.canonical]
-	w.manifests[p.canonical], w.spelled[manifest] = struct{}{}, struct{}{}
+	_, met = w.manifests[p]
+	w.manifests[p], w.spelled[manifest] = struct{}{}, struct{}{}
 	return met, nil
 }
 

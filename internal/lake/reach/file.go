@@ -72,11 +72,14 @@ type File struct {
 	place place
 }
 
-// place is where a location points: sets are ordered by path, then by spelling.
+// place is where a location points: sets are ordered by path, then by what stands before it. Both are parts of the location where that is canonical.
 type place struct {
-	path      string
-	canonical string
+	// head is the canonical scheme and authority, with the slash behind.
+	head string
+	path string
 }
+
+func (p place) canonical() string { return p.head + p.path }
 
 // NewFile checks the location and makes a member of a set of it.
 func NewFile(location string, kind Kind, sizeBytes, modifiedAtMS int64) (File, error) {
@@ -92,7 +95,7 @@ func NewFile(location string, kind Kind, sizeBytes, modifiedAtMS int64) (File, e
 func (f File) Path() string { return f.place.path }
 
 // Canonical is the location in the form in which equal objects have equal texts (see store.Location.Canonical).
-func (f File) Canonical() string { return f.place.canonical }
+func (f File) Canonical() string { return f.place.canonical() }
 
 func placeOf(location string) (place, error) {
 	loc, err := store.ParseLocation(location)
@@ -100,19 +103,15 @@ func placeOf(location string) (place, error) {
 		return place{}, err
 	}
 	loc = loc.Canonical()
-	canonical := loc.String()
-	if canonical == location {
-		canonical = location // share the bytes
-	}
 	// A file's absolute path and an object's key are the same path: metadata may name an object without scheme and bucket.
-	path := loc.Key
 	if loc.Scheme == "file" {
-		path = strings.TrimPrefix(path, "/")
+		return place{head: "file:///", path: strings.TrimPrefix(loc.Key, "/")}, nil
 	}
-	if rest, ok := strings.CutSuffix(canonical, path); ok {
-		path = canonical[len(rest):]
+	n := len(loc.Scheme) + len("://") + len(loc.Authority) + len("/")
+	if n <= len(location) && location[n-1] == '/' && strings.HasPrefix(location, loc.Scheme+"://") {
+		return place{head: location[:n], path: loc.Key}, nil // share the bytes
 	}
-	return place{path: path, canonical: canonical}, nil
+	return place{head: loc.Scheme + "://" + loc.Authority + "/", path: loc.Key}, nil
 }
 
 // compare orders files by path, then by canonical location, then by kind.
@@ -120,14 +119,14 @@ func compare(a, b File) int {
 	if c := strings.Compare(a.place.path, b.place.path); c != 0 {
 		return c
 	}
-	if c := strings.Compare(a.place.canonical, b.place.canonical); c != 0 {
+	if c := strings.Compare(a.place.head, b.place.head); c != 0 {
 		return c
 	}
 	return cmp.Compare(a.Kind, b.Kind)
 }
 
 // same reports whether two files are one object.
-func same(a, b File) bool { return a.place.canonical == b.place.canonical }
+func same(a, b File) bool { return a.place == b.place }
 
 // appendLine encodes a file as one line of a run: kind, size, time, location. Locations are opaque bytes: only the line's end and the escape
 // itself are escaped.
@@ -137,6 +136,9 @@ func appendLine(buf []byte, f File) []byte {
 	buf = append(buf, ' ')
 	buf = strconv.AppendInt(buf, f.ModifiedAtMS, 10)
 	buf = append(buf, ' ')
+	if strings.IndexByte(f.Location, '\n') < 0 && strings.IndexByte(f.Location, '\\') < 0 {
+		return append(append(buf, f.Location...), '\n')
+	}
 	for i := range len(f.Location) {
 		switch c := f.Location[i]; c {
 		case '\n':

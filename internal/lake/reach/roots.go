@@ -100,7 +100,10 @@ func Folder(location string) (string, error) {
 
 // Inside reports whether the file lies in one of the folders, which Folder or Places made.
 func Inside(f File, folders []string) bool {
-	return slices.ContainsFunc(folders, func(p string) bool { return strings.HasPrefix(f.place.canonical, p) })
+	return slices.ContainsFunc(folders, func(p string) bool {
+		rest, ok := strings.CutPrefix(p, f.place.head)
+		return ok && strings.HasPrefix(f.place.path, rest) || strings.HasPrefix(f.place.head, p)
+	})
 }
 
 // tableBucketSuffix ends the names of the buckets in which S3 Tables keeps its tables: that service cleans up by itself, and does not let others

@@ -46,7 +46,8 @@ func TestSorterIsASet(t *testing.T) {
 		names := rapid.SliceOfN(rapid.StringMatching(`[a-c\n\\ #?%é]{1,4}`), 0, 150).Draw(rt, "names")
 		want := map[string]bool{}
 		for _, n := range names {
-			location := rapid.SampledFrom([]string{"s3://b/", "s3a://b/", "s3://c/"}).Draw(rt, "place") + n
+			location := rapid.SampledFrom([]string{"s3://b/", "s3a://b/", "s3://c/"}).Draw(rt, "place") +
+				rapid.SampledFrom([]string{"", "data/day=1/", "data/day=10/file-"}).Draw(rt, "folder") + n
 			want[strings.Replace(location, "s3a:", "s3:", 1)] = true
 			if err := sorter.Add(t.Context(), file(rt, location, reach.Data)); err != nil {
 				rt.Fatal(err)

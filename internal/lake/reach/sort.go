@@ -1,7 +1,9 @@
 package reach
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"slices"
@@ -36,6 +38,8 @@ type Sorter struct {
 
 	mu      sync.Mutex
 	files   []File
+	sorted  bool
+	spare   []File
 	bytes   int64
 	runs    []string
 	spilled int
@@ -69,8 +73,8 @@ func (s *Sorter) Add(ctx context.Context, f File) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.files = append(s.files, f)
-	s.bytes += int64(len(f.Location)+len(f.place.canonical)) + fileBytes
+	s.files, s.sorted = append(s.files, f), false
+	s.bytes += int64(len(f.Location)) + fileBytes
 	if s.bytes < s.space.SortBytes {
 		return nil
 	}
@@ -93,8 +97,59 @@ func (s *Sorter) spill(ctx context.Context) error {
 
 // sort orders what is in memory and drops doubled objects, keeping the first kind.
 func (s *Sorter) sort() {
-	slices.SortFunc(s.files, compare)
-	s.files = slices.CompactFunc(s.files, same)
+	if s.sorted || len(s.files) == 0 {
+		return // who iterates over them may go on
+	}
+	s.sorted = true
+	// Paths of one table begin alike: comparing the eight bytes behind that beginning decides nearly always.
+	shared := s.files[0].Path()
+	for i := range s.files {
+		shared = shared[:sharedBytes(shared, s.files[i].Path())]
+	}
+	order := make([]sortKey, len(s.files))
+	for i := range s.files {
+		order[i] = sortKey{begin: begin(s.files[i].Path()[len(shared):]), at: int32(i)}
+	}
+	slices.SortFunc(order, func(a, b sortKey) int {
+		if a.begin != b.begin {
+			return cmp.Compare(a.begin, b.begin)
+		}
+		return compare(s.files[a.at], s.files[b.at])
+	})
+	sorted := s.spare[:0]
+	for _, k := range order {
+		if f := s.files[k.at]; len(sorted) == 0 || !same(sorted[len(sorted)-1], f) {
+			sorted = append(sorted, f)
+		}
+	}
+	clear(s.files)
+	s.files, s.spare = sorted, s.files[:0]
+}
+
+// sortKey stands for a file while files are sorted.
+type sortKey struct {
+	begin uint64
+	at    int32
+}
+
+// sharedBytes is the length of the beginning that two texts share.
+func sharedBytes(a, b string) int {
+	n := min(len(a), len(b))
+	if a[:n] == b[:n] {
+		return n
+	}
+	i := 0
+	for a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// begin is a number for the first eight bytes of a text: where numbers differ, they are ordered as the texts.
+func begin(text string) uint64 {
+	var b [8]byte
+	copy(b[:], text)
+	return binary.BigEndian.Uint64(b[:])
 }
 
 // Spilled reports whether the set outgrew memory.

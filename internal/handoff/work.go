@@ -137,11 +137,15 @@ func (w *Work) Read(ctx context.Context, location string, v any) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", location, err)
 	}
-	var head struct {
+	head := struct {
 		V int `json:"v"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return fmt.Errorf("decode %s: %w", location, err)
+	}{contract.PayloadVersion}
+	// What this release wrote begins with its version: only other objects need a look before they are decoded whole.
+	if !bytes.HasPrefix(data, fmt.Appendf(nil, `{"v":%d,`, contract.PayloadVersion)) {
+		head.V = 0
+		if err := json.Unmarshal(data, &head); err != nil {
+			return fmt.Errorf("decode %s: %w", location, err)
+		}
 	}
 	if head.V != contract.PayloadVersion {
 		return fmt.Errorf("decode %s: version %d: %w", location, head.V, ErrVersion)

@@ -1,7 +1,6 @@
 package icebergtest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/apache/iceberg-go"
-	"github.com/apache/iceberg-go/codec"
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/lake"
@@ -53,7 +51,7 @@ type commit struct {
 	manifests []iceberg.ManifestFile
 	loaded    bool
 	entries   []lake.Entry
-	added     []iceberg.ManifestEntry
+	added     []addition
 	removed   map[iceberg.DataFile]bool
 	operation table.Operation
 	summary   iceberg.Properties
@@ -87,7 +85,7 @@ func (c *commit) live() ([]lake.Entry, error) {
 		return c.entries, nil
 	}
 	for _, m := range c.manifests {
-		for e, err := range lake.Entries(context.Background(), c.t.w.Store, m, lake.EntryOptions{}) {
+		for e, err := range lake.Entries(context.Background(), c.t.w.Store, m, lake.EntryOptions{Memo: c.t.w.Memo}) {
 			if err != nil {
 				return nil, err
 			}
@@ -125,27 +123,14 @@ func (c *commit) newPath(ext string) string {
 	return store.Join(c.base.Metadata.Location(), "data", name)
 }
 
-// native makes a file that Firn read one of iceberg-go's, whose writer takes no others.
-func (c *commit) native(f iceberg.DataFile) (iceberg.DataFile, error) {
-	if _, ok := f.(iceberg.AvroEntryMarshaler); ok {
-		return f, nil
-	}
-	spec := *c.base.Metadata.PartitionSpecByID(int(f.SpecID()))
-	schema, err := c.base.SpecSchema(spec)
-	if err != nil {
-		return nil, err
-	}
-	data, err := lake.EncodeFile(f, spec, schema)
-	if err != nil {
-		return nil, err
-	}
-	return codec.DecodeDataFile(data, spec, schema, 3)
+// addition is a file to add; without a sequence number it inherits the snapshot's.
+type addition struct {
+	file     iceberg.DataFile
+	sequence *int64
 }
 
 func (c *commit) add(f iceberg.DataFile, sequence *int64) {
-	f, err := c.native(f)
-	c.t.w.check(err)
-	c.added = append(c.added, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &c.id, sequence, nil, f))
+	c.added = append(c.added, addition{f, sequence})
 	if f.ContentType() == iceberg.EntryContentData {
 		c.result.DataFiles = append(c.result.DataFiles, f.FilePath())
 	} else {
@@ -184,156 +169,11 @@ func (c *commit) finish(branch string) error {
 	return nil
 }
 
-// keptManifests lists the parent's manifests again; those that hold removed files are written anew with DELETED entries.
-func (c *commit) keptManifests() ([]iceberg.ManifestFile, error) {
-	var kept []iceberg.ManifestFile
-	for _, m := range c.manifests {
-		var entries []lake.Entry
-		touched := false
-		for _, e := range c.entries {
-			if e.Manifest == m.FilePath() {
-				entries = append(entries, e)
-				touched = touched || c.removed[e.File]
-			}
-		}
-		if m.AddedDataFiles() == 0 && m.ExistingDataFiles() == 0 {
-			continue
-		}
-		if !touched {
-			kept = append(kept, m)
-			continue
-		}
-		again, err := c.writeManifest(int(m.PartitionSpecID()), m.ManifestContent(), func(w *iceberg.ManifestWriter) error {
-			return c.copyManifest(w, m, entries)
-		})
-		if err != nil {
-			return nil, err
-		}
-		kept = append(kept, again)
-	}
-	return kept, nil
-}
-
-// copyManifest writes the live entries of a manifest again, as iceberg-go reads them.
-func (c *commit) copyManifest(w *iceberg.ManifestWriter, m iceberg.ManifestFile, entries []lake.Entry) error {
-	data, err := c.t.w.Store.Get(context.Background(), m.FilePath())
-	if err != nil {
-		return err
-	}
-	raw, err := iceberg.ReadManifest(m, bytes.NewReader(data), true)
-	if err != nil {
-		return err
-	}
-	if len(raw) != len(entries) {
-		return fmt.Errorf("manifest %s has %d live entries, iceberg-go reads %d", m.FilePath(), len(entries), len(raw))
-	}
-	for i, e := range entries {
-		write := w.Existing
-		if c.removed[e.File] {
-			write = w.Delete
-		}
-		if err := write(raw[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// newManifests writes the added files, one manifest a content and spec.
-func (c *commit) newManifests() ([]iceberg.ManifestFile, error) {
-	type kind struct {
-		content iceberg.ManifestContent
-		spec    int
-	}
-	groups, order := map[kind][]iceberg.ManifestEntry{}, []kind{}
-	for _, e := range c.added {
-		k := kind{content: iceberg.ManifestContentData, spec: int(e.DataFile().SpecID())}
-		if e.DataFile().ContentType() != iceberg.EntryContentData {
-			k.content = iceberg.ManifestContentDeletes
-		}
-		if _, ok := groups[k]; !ok {
-			order = append(order, k)
-		}
-		groups[k] = append(groups[k], e)
-	}
-	var out []iceberg.ManifestFile
-	for _, k := range order {
-		m, err := c.writeManifest(k.spec, k.content, func(w *iceberg.ManifestWriter) error {
-			for _, e := range groups[k] {
-				if err := w.Add(e); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, m)
-	}
-	return out, nil
-}
-
-func (c *commit) writeManifest(spec int, content iceberg.ManifestContent, fill func(*iceberg.ManifestWriter) error) (iceberg.ManifestFile, error) {
-	s := *c.base.Metadata.PartitionSpecByID(spec)
-	schema, err := c.base.SpecSchema(s)
-	if err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	w, err := iceberg.NewManifestWriter(c.base.Metadata.Version(), &out, s, schema, c.id, iceberg.WithManifestWriterContent(content))
-	if err != nil {
-		return nil, err
-	}
-	if err := fill(w); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	c.written++
-	location := store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("%d-m%d.avro", c.id, c.written))
-	m, err := w.ToManifestFile(location, int64(out.Len()), iceberg.WithManifestFileContent(content))
-	if err != nil {
-		return nil, err
-	}
-	return m, c.t.w.Store.Put(context.Background(), location, out.Bytes(), store.WriteOptions{IfAbsent: true})
-}
-
-func (c *commit) writeList(snap *table.Snapshot, manifests []iceberg.ManifestFile) error {
-	var out bytes.Buffer
-	var w *iceberg.ManifestListWriter
-	var err error
-	first := c.base.Metadata.NextRowID()
-	switch c.base.Metadata.Version() {
-	case 1:
-		w, err = iceberg.NewManifestListWriterV1(&out, c.id, snap.ParentSnapshotID)
-	case 2:
-		w, err = iceberg.NewManifestListWriterV2(&out, c.id, c.sequence, snap.ParentSnapshotID)
-	default:
-		w, err = iceberg.NewManifestListWriterV3(&out, c.id, c.sequence, first, snap.ParentSnapshotID)
-	}
-	if err != nil {
-		return err
-	}
-	if err := w.AddManifests(manifests); err != nil {
-		return err
-	}
-	if next := w.NextRowID(); next != nil {
-		snap.FirstRowID, snap.AddedRows = &first, new(*next-c.base.Metadata.NextRowID())
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	snap.ManifestList = store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("snap-%d-1-%d.avro", c.id, c.sequence))
-	return c.t.w.Store.Put(context.Background(), snap.ManifestList, out.Bytes(), store.WriteOptions{IfAbsent: true})
-}
-
 // makeSummary counts as Java does and derives the totals from the parent's.
 func (c *commit) makeSummary() *table.Summary {
 	counts := map[string]int64{}
 	for _, e := range c.added {
-		count(counts, "added", e.DataFile())
+		count(counts, "added", e.file)
 	}
 	for _, e := range c.entries {
 		if c.removed[e.File] {

@@ -2,12 +2,14 @@ package icebergtest_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
+	"firn/internal/store"
 )
 
 func rowsText(c icebergtest.Content) string { return strings.Join(c.Rows, "\n") }
@@ -144,5 +146,63 @@ func TestConcurrentWriterOnReferenceTable(t *testing.T) {
 	}
 	if _, err := lake.Load(context.Background(), ref.Catalog, ref.Store, ref.ID); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestQuickWorld: what a quick world keeps of its metadata is what its files say, and iceberg-go reads the manifests of both writers.
+func TestQuickWorld(t *testing.T) {
+	t.Parallel()
+	for version := 2; version <= 3; version++ {
+		w := icebergtest.NewWorld(t)
+		w.StockEvery, w.Memo = 3, &lake.Memo{}
+		tbl := w.NewTable("db.t", icebergtest.Columns("id long", "g string"), icebergtest.Partitioned("g"), icebergtest.Version(version))
+		first := tbl.Commit(icebergtest.Append(icebergtest.Row{1, "a"}, icebergtest.Row{2, "a"}, icebergtest.Row{3, "b"}))
+		for n := range 4 {
+			tbl.Commit(icebergtest.Append(icebergtest.Row{4 + n, "a"}))
+		}
+		if version == 2 {
+			tbl.Commit(icebergtest.DeletePositions(first.DataFiles[0], 0))
+		} else {
+			tbl.Commit(icebergtest.DeleteVector(first.DataFiles[0], 0))
+		}
+		tbl.Commit(icebergtest.Remove(first.DataFiles[1]), icebergtest.Append(icebergtest.Row{9, "c"}))
+		tbl.SetProperty("owner", "me")
+		tbl.Tag("kept", first.Snapshot.SnapshotID)
+		if got := tbl.Rows(); got.Count != 6 || strings.Contains(rowsText(got), `"id":1,`) || strings.Contains(rowsText(got), `"id":3,`) {
+			t.Errorf("version %d: rows\n%s", version, rowsText(got))
+		}
+		tbl.Commit(icebergtest.DeleteEqual([]string{"id", "g"}, icebergtest.Row{5, "a"}))
+		tbl.Evolve(icebergtest.AddColumn("x", "long"))
+
+		known := 0
+		for info, err := range w.Store.List(t.Context(), "s3://world/db/t/metadata/", store.ListOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, ok := w.Known(info.Location)
+			if !ok {
+				continue
+			}
+			known++
+			data, err := w.Store.Get(t.Context(), info.Location)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := lake.ParseMetadata(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !kept.Equals(read) || !read.Equals(kept) {
+				t.Errorf("version %d: %s is kept as\n%v\nand says\n%v", version, info.Location, kept, read)
+			}
+			a, errA := json.Marshal(kept)
+			b, errB := json.Marshal(read)
+			if errA != nil || errB != nil || string(a) != string(b) {
+				t.Errorf("version %d: %s is kept as\n%s\nand says\n%s", version, info.Location, a, b)
+			}
+		}
+		if known < 10 {
+			t.Errorf("version %d: %d metadata files are known", version, known)
+		}
 	}
 }

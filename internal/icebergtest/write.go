@@ -12,10 +12,12 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/codec"
 	"github.com/apache/iceberg-go/table"
 	"github.com/google/uuid"
 
 	"firn/internal/lake"
+	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
 
@@ -175,4 +177,216 @@ func literal(typ iceberg.Type, value any) (iceberg.Literal, error) {
 		return iceberg.NewLiteral(v), nil
 	}
 	return nil, fmt.Errorf("value %v of type %T cannot be partitioned by", value, value)
+}
+
+// kind is what the entries of one manifest have in common.
+type kind struct {
+	content iceberg.ManifestContent
+	spec    int
+}
+
+// job is a manifest to write: files that are added, or the live entries of a manifest of the parent.
+type job struct {
+	kind
+	location string
+	added    []addition
+	from     iceberg.ManifestFile
+	entries  []lake.Entry
+}
+
+// keptManifests lists the parent's manifests again; those that hold removed files are written anew with DELETED entries.
+func (c *commit) keptManifests() ([]iceberg.ManifestFile, error) {
+	var kept []iceberg.ManifestFile
+	for _, m := range c.manifests {
+		var entries []lake.Entry
+		touched := false
+		for _, e := range c.entries {
+			if e.Manifest == m.FilePath() {
+				entries = append(entries, e)
+				touched = touched || c.removed[e.File]
+			}
+		}
+		if m.AddedDataFiles() == 0 && m.ExistingDataFiles() == 0 {
+			continue
+		}
+		if !touched {
+			kept = append(kept, m)
+			continue
+		}
+		again, err := c.writeManifest(job{kind: kind{m.ManifestContent(), int(m.PartitionSpecID())}, from: m, entries: entries})
+		if err != nil {
+			return nil, err
+		}
+		kept = append(kept, again)
+	}
+	return kept, nil
+}
+
+// newManifests writes the added files, one manifest a content and spec.
+func (c *commit) newManifests() ([]iceberg.ManifestFile, error) {
+	groups, order := map[kind][]addition{}, []kind{}
+	for _, a := range c.added {
+		k := kind{content: iceberg.ManifestContentData, spec: int(a.file.SpecID())}
+		if a.file.ContentType() != iceberg.EntryContentData {
+			k.content = iceberg.ManifestContentDeletes
+		}
+		if _, ok := groups[k]; !ok {
+			order = append(order, k)
+		}
+		groups[k] = append(groups[k], a)
+	}
+	var out []iceberg.ManifestFile
+	for _, k := range order {
+		m, err := c.writeManifest(job{kind: k, added: groups[k]})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func (c *commit) writeManifest(j job) (iceberg.ManifestFile, error) {
+	spec := *c.base.Metadata.PartitionSpecByID(j.spec)
+	schema, err := c.base.SpecSchema(spec)
+	if err != nil {
+		return nil, err
+	}
+	c.written++
+	j.location = store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("%d-m%d.avro", c.id, c.written))
+	write := c.stockManifest
+	if c.t.w.quick(int(c.id)) {
+		write = c.ownManifest
+	}
+	data, m, err := write(j, spec, schema)
+	if err != nil {
+		return nil, err
+	}
+	return m, c.t.w.Store.Put(context.Background(), j.location, data, store.WriteOptions{IfAbsent: true})
+}
+
+// stockManifest writes a manifest with iceberg-go.
+func (c *commit) stockManifest(j job, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, iceberg.ManifestFile, error) {
+	var out bytes.Buffer
+	w, err := iceberg.NewManifestWriter(c.base.Metadata.Version(), &out, spec, schema, c.id, iceberg.WithManifestWriterContent(j.content))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range j.added {
+		f, err := c.native(a.file)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := w.Add(iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &c.id, a.sequence, nil, f)); err != nil {
+			return nil, nil, err
+		}
+	}
+	if j.from != nil {
+		if err := c.copyManifest(w, j.from, j.entries); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, nil, err
+	}
+	m, err := w.ToManifestFile(j.location, int64(out.Len()), iceberg.WithManifestFileContent(j.content))
+	return out.Bytes(), m, err
+}
+
+// native makes a file that Firn read one of iceberg-go's, whose writer takes no others.
+func (c *commit) native(f iceberg.DataFile) (iceberg.DataFile, error) {
+	if _, ok := f.(iceberg.AvroEntryMarshaler); ok {
+		return f, nil
+	}
+	spec := *c.base.Metadata.PartitionSpecByID(int(f.SpecID()))
+	schema, err := c.base.SpecSchema(spec)
+	if err != nil {
+		return nil, err
+	}
+	data, err := lake.EncodeFile(f, spec, schema)
+	if err != nil {
+		return nil, err
+	}
+	return codec.DecodeDataFile(data, spec, schema, 3)
+}
+
+// copyManifest writes the live entries of a manifest again, as iceberg-go reads them.
+func (c *commit) copyManifest(w *iceberg.ManifestWriter, m iceberg.ManifestFile, entries []lake.Entry) error {
+	data, err := c.t.w.Store.Get(context.Background(), m.FilePath())
+	if err != nil {
+		return err
+	}
+	raw, err := iceberg.ReadManifest(m, bytes.NewReader(data), true)
+	if err != nil {
+		return err
+	}
+	if len(raw) != len(entries) {
+		return fmt.Errorf("manifest %s has %d live entries, iceberg-go reads %d", m.FilePath(), len(entries), len(raw))
+	}
+	for i, e := range entries {
+		write := w.Existing
+		if c.removed[e.File] {
+			write = w.Delete
+		}
+		if err := write(raw[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownManifest writes a manifest with Firn's writer.
+func (c *commit) ownManifest(j job, spec iceberg.PartitionSpec, schema *iceberg.Schema) ([]byte, iceberg.ManifestFile, error) {
+	layout, err := manifest.NewLayout(c.base.Metadata.Version(), spec, schema)
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := layout.Lent(c.t.w.Memo).NewWriter(j.content, c.id, j.location)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, a := range j.added {
+		if err := w.Add(a.file, a.sequence); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, e := range j.entries {
+		write := w.Existing
+		if c.removed[e.File] {
+			write = w.Delete
+		}
+		if err := write(e); err != nil {
+			return nil, nil, err
+		}
+	}
+	return w.Close(j.location)
+}
+
+func (c *commit) writeList(snap *table.Snapshot, manifests []iceberg.ManifestFile) error {
+	var out bytes.Buffer
+	var w *iceberg.ManifestListWriter
+	var err error
+	first := c.base.Metadata.NextRowID()
+	switch c.base.Metadata.Version() {
+	case 1:
+		w, err = iceberg.NewManifestListWriterV1(&out, c.id, snap.ParentSnapshotID)
+	case 2:
+		w, err = iceberg.NewManifestListWriterV2(&out, c.id, c.sequence, snap.ParentSnapshotID)
+	default:
+		w, err = iceberg.NewManifestListWriterV3(&out, c.id, c.sequence, first, snap.ParentSnapshotID)
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.AddManifests(manifests); err != nil {
+		return err
+	}
+	if next := w.NextRowID(); next != nil {
+		snap.FirstRowID, snap.AddedRows = &first, new(*next-c.base.Metadata.NextRowID())
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	snap.ManifestList = store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("snap-%d-1-%d.avro", c.id, c.sequence))
+	return c.t.w.Store.Put(context.Background(), snap.ManifestList, out.Bytes(), store.WriteOptions{IfAbsent: true})
 }

@@ -70,7 +70,7 @@ func Read(ctx context.Context, st store.Reader, id maintenance.TableID, ptr cata
 
 func readMetadata(ctx context.Context, st store.Reader, ptr catalogs.Pointer) (table.Metadata, error) {
 	if ptr.Metadata != nil {
-		return ParseMetadata(ptr.Metadata)
+		return peek.Kept(st, ptr.MetadataLocation, "answer", ptr.Metadata, func() (table.Metadata, error) { return ParseMetadata(ptr.Metadata) })
 	}
 	data, err := peek.ReadMetadataFile(ctx, st, ptr.MetadataLocation)
 	if err != nil {

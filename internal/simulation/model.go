@@ -388,6 +388,8 @@ func dataSpec(t *lake.Table) iceberg.PartitionSpec { return t.Metadata.Partition
 // strike all the same.
 type keeping struct {
 	store.Full
+	// known are the table metadata that the world knows.
+	known func(location string) (table.Metadata, bool)
 
 	mu   sync.Mutex
 	held map[[2]string]any
@@ -403,6 +405,11 @@ func (k *keeping) Kept(location, form string, _ int, decode func() (any, error))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := [2]string{location, form}
+	if form == "table" || form == "answer" {
+		if meta, ok := k.known(location); ok {
+			return meta, nil
+		}
+	}
 	if value, known := k.held[at]; known {
 		return value, nil
 	}

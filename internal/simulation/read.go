@@ -3,16 +3,15 @@ package simulation
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 	"github.com/apache/iceberg-go/table/dv"
@@ -129,7 +128,7 @@ func (r *reader) manifest(m iceberg.ManifestFile) ([]lake.Entry, error) {
 		return e, nil
 	}
 	var out []lake.Entry
-	for e, err := range lake.Entries(context.Background(), r.s.world.Store, m, lake.EntryOptions{WithoutStats: true}) {
+	for e, err := range lake.Entries(context.Background(), r.s.world.Store, m, lake.EntryOptions{WithoutStats: true, Memo: r.s.world.Memo}) {
 		if err != nil {
 			return nil, err
 		}
@@ -302,41 +301,65 @@ func decode(data []byte) ([]record, error) {
 		return nil, err
 	}
 	defer func() { _ = pf.Close() }()
-	fr, err := pqarrow.NewFileReader(pf, pqarrow.ArrowReadProperties{}, memory.DefaultAllocator)
-	if err != nil {
-		return nil, err
-	}
-	got, err := fr.ReadTable(context.Background())
-	if err != nil {
-		return nil, err
-	}
-	defer got.Release()
-	rows := make([]record, got.NumRows())
-	for i := range rows {
-		rows[i] = record{}
-	}
-	for c, f := range got.Schema().Fields() {
-		text, _ := f.Metadata.GetValue("PARQUET:field_id")
-		id, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, fmt.Errorf("column %s has no field ID", f.Name)
+	var rows []record
+	for g := range pf.NumRowGroups() {
+		group := make([]record, pf.RowGroup(g).NumRows())
+		for i := range group {
+			group[i] = record{}
 		}
-		at := 0
-		for _, chunk := range got.Column(c).Data().Chunks() {
-			for i := range chunk.Len() {
-				if !chunk.IsNull(i) {
-					rows[at][id] = valueText(chunk, i)
-				}
-				at++
+		for c := range pf.MetaData().Schema.NumColumns() {
+			if err := decodeColumn(pf, g, c, group); err != nil {
+				return nil, fmt.Errorf("column %s: %w", pf.MetaData().Schema.Column(c).Name(), err)
 			}
 		}
+		rows = append(rows, group...)
 	}
 	return rows, nil
 }
 
-func valueText(chunk interface{ ValueStr(int) string }, i int) string {
-	if s, ok := chunk.(*array.String); ok {
-		return s.Value(i)
+// decodeColumn adds the values of one flat column that are not null.
+func decodeColumn(pf *file.Reader, group, col int, rows []record) error {
+	descr := pf.MetaData().Schema.Column(col)
+	id := int(descr.SchemaNode().FieldID())
+	if id < 0 {
+		return errors.New("it has no field ID")
 	}
-	return chunk.ValueStr(i)
+	chunk, err := pf.RowGroup(group).Column(col)
+	if err != nil {
+		return err
+	}
+	top := descr.MaxDefinitionLevel()
+	switch r := chunk.(type) {
+	case *file.Int32ColumnChunkReader:
+		return texts(r, top, rows, id, func(v int32) string { return strconv.Itoa(int(v)) })
+	case *file.Int64ColumnChunkReader:
+		return texts(r, top, rows, id, func(v int64) string { return strconv.FormatInt(v, 10) })
+	case *file.ByteArrayColumnChunkReader:
+		return texts(r, top, rows, id, func(v parquet.ByteArray) string { return string(v) })
+	}
+	return fmt.Errorf("values of type %s", descr.PhysicalType())
+}
+
+// chunkReader is what arrow-go's readers of columns have in common.
+type chunkReader[T any] interface {
+	ReadBatch(size int64, values []T, def, rep []int16) (levels int64, read int, err error)
+}
+
+func texts[T any](r chunkReader[T], top int16, rows []record, id int, text func(T) string) error {
+	values, def := make([]T, len(rows)), make([]int16, len(rows))
+	for len(rows) > 0 {
+		levels, _, err := r.ReadBatch(int64(len(rows)), values, def, nil)
+		if err != nil || levels == 0 {
+			return errors.Join(errors.New("it ends too early"), err)
+		}
+		at := 0
+		for i := range int(levels) {
+			if top == 0 || def[i] == top {
+				rows[i][id] = text(values[at])
+				at++
+			}
+		}
+		rows = rows[levels:]
+	}
+	return nil
 }

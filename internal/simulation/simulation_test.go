@@ -79,7 +79,7 @@ func TestSeeds(t *testing.T) {
 					r := Run(t, seed)
 					all.add(r)
 					if *allTraces {
-						t.Logf("seed %d\n%s", seed, strings.Join(r.Trace, "\n"))
+						t.Logf("seed %d\n%s", seed, Told(r.Trace))
 					}
 				}
 			})
@@ -104,7 +104,7 @@ func (a *tally) tell(t *testing.T, took time.Duration) {
 	slices.SortFunc(a.failures, func(x, y Result) int { return len(x.Trace) - len(y.Trace) })
 	for i, r := range a.failures {
 		if i == 0 {
-			t.Logf("seed %d, the shortest of those that failed:\n%s", r.Seed, strings.Join(r.Trace, "\n"))
+			t.Logf("seed %d, the shortest of those that failed:\n%s", r.Seed, Told(r.Trace))
 		}
 		t.Errorf("seed %d: %s (again: make sim SEEDS=%d)", r.Seed, r.Failure, r.Seed)
 	}
@@ -136,7 +136,7 @@ func TestSeedsRepeatExactly(t *testing.T) {
 		for at < min(len(a.Trace), len(b.Trace)) && a.Trace[at] == b.Trace[at] {
 			at++
 		}
-		t.Errorf("seed %d takes another course at step %d:\n%s\n%s", seed, at, strings.Join(a.Trace[max(0, at-3):min(at+3, len(a.Trace))], "\n"),
-			strings.Join(b.Trace[max(0, at-3):min(at+3, len(b.Trace))], "\n"))
+		t.Errorf("seed %d takes another course at step %d:\n%s\n%s", seed, at, Told(a.Trace[max(0, at-3):min(at+3, len(a.Trace))]),
+			Told(b.Trace[max(0, at-3):min(at+3, len(b.Trace))]))
 	}
 }

@@ -124,8 +124,8 @@ func (s *sorting) placesOf(r *run, w *handoff.PermutationWriter) error {
 // deleted writes rows that are in no output.
 func deleted(w *handoff.PermutationWriter, rows column.Run) error {
 	const most = 64 << 10
-	var gone [most]int64
-	for i := range gone[:min(most, rows.To-rows.From)] {
+	gone := make([]int64, min(most, rows.To-rows.From))
+	for i := range gone {
 		gone[i] = handoff.RowDeleted
 	}
 	for n := rows.To - rows.From; n > 0; n -= most {

@@ -40,9 +40,11 @@ func (s *spill) write(p []byte) error {
 	for len(p) > 0 && s.size < s.memoryBytes {
 		b := int(s.size / blockBytes)
 		if b == len(s.blocks) {
-			s.blocks = append(s.blocks, make([]byte, blockBytes))
+			s.blocks = append(s.blocks, nil)
 		}
-		n := copy(s.blocks[b][s.size%blockBytes:], p)
+		at := int(s.size % blockBytes)
+		n := min(blockBytes-at, len(p))
+		s.blocks[b] = append(s.block(b)[:at], p[:n]...)
 		p = p[n:]
 		s.size += int64(n)
 	}
@@ -57,6 +59,14 @@ func (s *spill) write(p []byte) error {
 	}
 	s.size += int64(len(p))
 	return nil
+}
+
+// block is a block to append to. The first one grows, for a group that is small; those behind it are made whole.
+func (s *spill) block(b int) []byte {
+	if b > 0 && s.blocks[b] == nil {
+		s.blocks[b] = make([]byte, 0, blockBytes)
+	}
+	return s.blocks[b]
 }
 
 func (s *spill) open() error {

@@ -20,6 +20,14 @@ type Layout struct {
 	parts   []part
 	// entry is the schema, types are those of the partition fields in the table.
 	entry *avro.Type
+	memo  *Memo
+}
+
+// Lent is the layout with a Memo whose buffers its writers borrow.
+func (l *Layout) Lent(memo *Memo) *Layout {
+	lent := *l
+	lent.memo = memo
+	return &lent
 }
 
 // NewLayout describes manifests of a format version and partition spec. The schema must hold the spec's source columns.

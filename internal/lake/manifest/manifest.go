@@ -55,7 +55,8 @@ func (e Entry) String() string {
 // Memo remembers what was worked out from the headers of manifests: those of one table have mostly one schema, and reading it costs as much as
 // hundreds of entries. The zero value is ready, nil remembers nothing; it is safe for concurrent use.
 type Memo struct {
-	pool avro.Pool
+	pool      avro.Pool
+	deflaters avro.Deflaters
 
 	mu       sync.Mutex
 	programs map[string]*program
@@ -70,6 +71,14 @@ func (m *Memo) bytesPool() *avro.Pool {
 		return nil
 	}
 	return &m.pool
+}
+
+// lender is the encoders of a Memo that may be nil.
+func (m *Memo) lender() *avro.Deflaters {
+	if m == nil {
+		return nil
+	}
+	return &m.deflaters
 }
 
 // program compiles a schema, or finds that it did before. The key is everything that the program depends on.

@@ -37,7 +37,7 @@ func (l *Layout) NewWriter(content iceberg.ManifestContent, snapshot int64, name
 	}
 	mark := sha256.Sum256([]byte(name))
 	return &Writer{
-		l: l, content: content, snapshot: snapshot, out: avro.NewWriter(header, [16]byte(mark[:16])), least: -1,
+		l: l, content: content, snapshot: snapshot, out: l.memo.lender().NewWriter(header, [16]byte(mark[:16])), least: -1,
 		summaries: make([]partSummary, len(l.parts)),
 	}, nil
 }

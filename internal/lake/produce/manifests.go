@@ -52,7 +52,7 @@ func (b *build) manifests(ctx context.Context, specID int, content iceberg.Manif
 		return nil, fmt.Errorf("write manifests of partition spec %d: %w", specID, err)
 	}
 	w := &roller{
-		b: b, spec: *spec, schema: schema, layout: layout, content: content, target: b.target, count: counters{partitions: map[string]bool{}},
+		b: b, spec: *spec, schema: schema, layout: layout.Lent(&b.memo), content: content, target: b.target, count: counters{partitions: map[string]bool{}},
 	}
 	var mine []iceberg.ManifestFile
 	for _, m := range touched {

@@ -76,7 +76,7 @@ func (f *File) open(group, col int, g Group, rows column.Run) (*scanner, error) 
 	s.walk = func() error { return errors.Join(s.run(), chunk.Close()) }
 	if n := meta.NumValues(); n > 0 {
 		average := max(meta.TotalUncompressedSize()/n, 1)
-		s.batch = max(min(batchBytes/average, batchLevels), 1)
+		s.batch = max(min(batchBytes/average, batchLevels, n), 1)
 	}
 	return s, nil
 }

@@ -25,6 +25,7 @@ type tools struct {
 	made          []byte
 	hashes        []uint64
 	table         []uint32
+	tables        []uint32
 	live          []encoding.Span
 	aside         []byte
 	converter
@@ -51,6 +52,8 @@ type columnWriter struct {
 	column *physical.Column
 	writer *physical.Writer
 	merged *merge
+	// table says where the entries of the source's dictionary are in the merged one, if that is still known.
+	table []uint32
 	// aside is a small page that waits for another one to be written with.
 	aside aside
 	// nulls is the number of nulls of the sources; -1 when one does not know.
@@ -93,6 +96,7 @@ func (c *columnWriter) copy(ctx context.Context, f *fetcher, sources []rowGroupO
 		if err != nil {
 			return physical.Chunk{}, err
 		}
+		c.table = c.merged.table(i)
 		if err := c.source(s, data); err != nil {
 			return physical.Chunk{}, err
 		}
@@ -179,12 +183,41 @@ type merge struct {
 	dictionary *encoding.Dictionary
 	// found says that a source has a dictionary; full that the merged one grew too large: then values are written out instead of indices.
 	found, full bool
+	// tables say where the entries of the sources' dictionaries are in the merged one, one table behind the other; ends says where each ends.
+	tables []uint32
+	ends   []int
+}
+
+// maxTables is how many entries the tables of one chunk have at most; what is beyond is looked up again.
+const maxTables = 1 << 20
+
+// keep remembers the table of the next source; nil where there is none.
+func (m *merge) keep(table []uint32) {
+	if m.tables == nil && len(table) > 0 {
+		m.tables = make([]uint32, 0, maxTables) // What is not used is no memory yet, whereas growing leaves much behind.
+	}
+	if len(m.tables)+len(table) <= maxTables {
+		m.tables = append(m.tables, table...)
+	}
+	m.ends = append(m.ends, len(m.tables))
+}
+
+// table is what keep was given for a source; empty when that was too much.
+func (m *merge) table(source int) []uint32 {
+	if m.full || source >= len(m.ends) {
+		return nil
+	}
+	from := 0
+	if source > 0 {
+		from = m.ends[source-1]
+	}
+	return m.tables[from:m.ends[source]]
 }
 
 // dictionaries merges the dictionaries of all sources.
 func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 	d := encoding.NewDictionary(c.column.ValueWidth(), int(min(c.job.Writer.DictBytes, encoding.MaxPageBytes)))
-	c.merged = &merge{dictionary: d}
+	c.merged = &merge{dictionary: d, tables: c.tools.tables[:0]}
 	var size int64
 	for i := range sources {
 		size += sources[i].chunks[c.leaf.Index].dictionary
@@ -197,7 +230,9 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 		if err := c.addConstant(s); err != nil {
 			return c.where(s, 0, err)
 		}
+		c.tools.table = c.tools.table[:0]
 		if ch.dictionary == 0 {
+			c.merged.keep(nil)
 			continue
 		}
 		c.merged.found = true
@@ -211,8 +246,10 @@ func (c *columnWriter) dictionaries(f *fetcher, sources []rowGroupOf) error {
 				return c.where(s, 0, err)
 			}
 		}
+		c.merged.keep(c.tools.table)
 		f.release(part)
 	}
+	c.tools.tables = c.merged.tables
 	if c.merged.full {
 		c.overflowed[c.leaf.Index] = size
 	}

@@ -83,6 +83,9 @@ func (c *columnWriter) openDictionary(src *source) error {
 	if c.merged.full {
 		return nil
 	}
+	if len(c.table) == e.Len() {
+		c.writer.SetTable(e, c.table)
+	}
 	table, err := c.writer.Table(e)
 	if err != nil {
 		return err

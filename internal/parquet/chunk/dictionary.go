@@ -3,6 +3,7 @@ package chunk
 import (
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"firn/internal/parquet/encoding"
 	"firn/internal/parquet/footer"
@@ -14,9 +15,10 @@ type dictionary struct {
 	// given says that it was finished before the first page, done that nothing is added any more, kept that pages refer to it.
 	given, done, kept bool
 	hashes            []uint64
-	// source is the last dictionary that a vector referred to, table where its entries are in this one.
+	// source is the last dictionary that a vector referred to, table where its entries are in this one; found is memory for tables.
 	source *encoding.Entries
 	table  []uint32
+	found  []uint32
 }
 
 // waiting says that pages wait for the dictionary page, which lies in front of them.
@@ -24,7 +26,7 @@ func (w *Writer) waiting() bool { return w.options.Build && !w.dictionary.given 
 
 func (w *Writer) openDictionary() error {
 	d := &w.dictionary
-	*d = dictionary{hashes: d.hashes[:0], table: d.table[:0]}
+	*d = dictionary{hashes: d.hashes[:0], found: d.found[:0]}
 	switch {
 	case w.options.Dictionary != nil:
 		d.Dictionary, d.given, d.done, d.kept = w.options.Dictionary, true, true, true
@@ -79,15 +81,20 @@ func (w *Writer) Table(source *encoding.Entries) ([]uint32, error) {
 		return d.table, nil
 	}
 	n := d.Len()
-	table, err := d.AddTo(d.table[:0], source.Bytes(), source.Len())
+	table, err := d.AddTo(d.found[:0], source.Bytes(), source.Len())
 	if err != nil {
 		return nil, err
 	}
-	d.table, d.source = table, source
+	d.found, d.table, d.source = table, table, source
 	if d.given && d.Len() != n {
 		return nil, fmt.Errorf("the dictionary changed between two readings: %d entries became %d: %w", n, d.Len(), footer.ErrMalformed)
 	}
 	return table, nil
+}
+
+// SetTable tells what Table would find, for callers who found it before. They compare the hashes of the entries with Hashes: the source may have changed.
+func (w *Writer) SetTable(source *encoding.Entries, table []uint32) {
+	w.dictionary.source, w.dictionary.table = source, table
 }
 
 // Hashes are those of the entries of a given dictionary.
@@ -109,12 +116,12 @@ func (w *Writer) code(v *Vector) (indices []uint32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.scratch = w.scratch[:0]
-	for _, i := range v.Indices {
+	w.scratch = slices.Grow(w.scratch[:0], len(v.Indices))[:len(v.Indices)]
+	for at, i := range v.Indices {
 		if int(i) >= len(table) {
 			return nil, corrupt("index %d in a dictionary of %d", i, len(table))
 		}
-		w.scratch = append(w.scratch, table[i])
+		w.scratch[at] = table[i]
 	}
 	return w.scratch, nil
 }

@@ -49,9 +49,12 @@ func (w *Writer) compress() (e footer.Encoding, packed []byte, err error) {
 	c := w.options.Compressor
 	switch {
 	case w.coded:
-		packed, err = c.Append(w.packed[:0], w.body)
+		packed, err = c.AppendIndices(w.packed[:0], w.body, &w.indexTrial)
 		return footer.RLEDictionary, packed, err
 	case w.origin.frame != nil:
+		if packed, ok := c.AppendFormed(w.packed[:0], w.body, w.front, w.width, &w.trial); ok {
+			return footer.Plain, packed, nil
+		}
 		at := w.front
 		w.pieces = w.pieces[:0]
 		for _, s := range w.places {

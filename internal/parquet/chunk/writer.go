@@ -77,7 +77,7 @@ type state struct {
 	noPlaces, noBounds       bool
 	limits                   encoding.Bounds
 	sum, copied              uint64
-	trial                    encoding.Trial
+	trial, indexTrial        encoding.Trial
 }
 
 // pageCount is one line of the chunk's encoding statistics.
@@ -142,8 +142,8 @@ func (w *Writer) Copy(p Raw) error {
 
 // Recode ends the open page and writes one that was made from a source page: levels are as in the source, values encoded anew. p.Page is the
 // source's header, which is changed to fit; p.Header and p.Body are not read.
-func (w *Writer) Recode(p Raw, e footer.Encoding, levels, values []byte) error {
-	if err := w.Flush(); err != nil {
+func (w *Writer) Recode(p Raw, e footer.Encoding, levels, values []byte) (err error) {
+	if err = w.Flush(); err != nil {
 		return err
 	}
 	w.body = append(append(w.body[:0], levels...), values...)
@@ -151,7 +151,12 @@ func (w *Writer) Recode(p Raw, e footer.Encoding, levels, values []byte) error {
 	if p.Type() == footer.DataPageV2 {
 		front = len(levels)
 	}
-	packed, err := w.options.Compressor.Append(append(w.packed[:0], w.body[:front]...), w.body[front:])
+	packed := append(w.packed[:0], w.body[:front]...)
+	if e.Dictionary() {
+		packed, err = w.options.Compressor.AppendIndices(packed, w.body[front:], &w.indexTrial)
+	} else {
+		packed, err = w.options.Compressor.Append(packed, w.body[front:])
+	}
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,12 @@ func (d *Dictionary) AddTo(dst []uint32, page []byte, numValues int) ([]uint32, 
 		return count(remap), nil
 	}
 	d.expect(page, numValues)
-	for i := range remap {
+	for i := 0; i < len(remap); i++ {
+		if d.width == number {
+			if i = d.find(remap, page, i); i == len(remap) {
+				break
+			}
+		}
 		v := page[i*d.width : (i+1)*d.width]
 		index, ok := d.put(v, d.hash(v))
 		if !ok {
@@ -63,6 +68,31 @@ func (d *Dictionary) AddTo(dst []uint32, page []byte, numValues int) ([]uint32, 
 		remap[i] = index
 	}
 	return remap, nil
+}
+
+// number is the width of values that find compares as numbers.
+const number = 8
+
+// find is AddTo for numbers from the given one on, up to the first that is not known yet, which it returns.
+func (d *Dictionary) find(remap []uint32, page []byte, from int) int {
+	table, data := d.table, d.data
+	mask := len(table) - 1
+	for ; from < len(remap); from++ {
+		x := binary.LittleEndian.Uint64(page[from*number:])
+		hash := d.hashNumber(x)
+		for slot := d.slot(hash); ; slot++ {
+			have := table[slot&mask]
+			if have == 0 {
+				return from
+			}
+			i := uint32(have) - 1
+			if (have^hash)&upper == 0 && binary.LittleEndian.Uint64(data[int(i)*number:]) == x {
+				remap[from] = i
+				break
+			}
+		}
+	}
+	return from
 }
 
 func (d *Dictionary) addByteArrays(dst []uint32, page []byte, numValues int) ([]uint32, error) {
@@ -124,16 +154,18 @@ func (d *Dictionary) full() error {
 
 // hash of a value of fixed width: one multiplication for the widths of numbers.
 func (d *Dictionary) hash(v []byte) uint64 {
-	const odd = 0x9e3779b97f4a7c15
-	var x uint64
 	switch len(v) {
 	case 4:
-		x = uint64(binary.LittleEndian.Uint32(v))
-	case 8:
-		x = binary.LittleEndian.Uint64(v)
+		return d.hashNumber(uint64(binary.LittleEndian.Uint32(v)))
+	case number:
+		return d.hashNumber(binary.LittleEndian.Uint64(v))
 	default:
 		return maphash.Bytes(d.seed, v)
 	}
+}
+
+func (d *Dictionary) hashNumber(x uint64) uint64 {
+	const odd = 0x9e3779b97f4a7c15
 	hi, lo := bits.Mul64(x^d.key, odd^d.key<<1)
 	return hi ^ lo
 }

@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
 )
@@ -167,11 +168,7 @@ func DecodeLevels(dst []uint8, src []byte, maxLevel uint8, n int) ([]uint8, erro
 
 // EncodeLevels appends the hybrid stream of levels from 0 to maxLevel to dst, without a length: AppendPrefixed adds it for version 1 pages.
 func EncodeLevels(dst []byte, levels []uint8, maxLevel uint8) ([]byte, error) {
-	var all uint8
-	for _, v := range levels {
-		all = max(all, v)
-	}
-	if all > maxLevel {
+	if all := highestLevel(levels); all > maxLevel {
 		return dst, corrupt("level %d above %d", all, maxLevel)
 	}
 	width := LevelWidth(int(maxLevel))
@@ -194,6 +191,17 @@ func EncodeLevels(dst []byte, levels []uint8, maxLevel uint8) ([]byte, error) {
 		start = at
 	}
 	return appendPacked(dst, widen(scratch[:], levels[start:]), width), nil
+}
+
+// highestLevel is the highest of the levels. Most pages have one level, of values that all are there, which is counted many at a time.
+func highestLevel(levels []uint8) (all uint8) {
+	if len(levels) > 0 && bytes.Count(levels, levels[:1]) == len(levels) {
+		return levels[0]
+	}
+	for _, v := range levels {
+		all = max(all, v)
+	}
+	return all
 }
 
 // newLevels starts a stream of levels. Levels of width 0 have none: all are 0.
@@ -244,13 +252,20 @@ func countOnes(packed []byte, n int) int {
 	return ones
 }
 
-func repeatedLevels(v []uint8) int {
-	for i, x := range v {
-		if x != v[0] {
-			return i
+func repeatedLevels(v []uint8) (n int) {
+	if len(v) == 0 {
+		return 0
+	}
+	const word, ones, bitsOfByte = 8, 0x0101010101010101, 8
+	for all := uint64(v[0]) * ones; len(v)-n >= word; n += word {
+		if x := binary.LittleEndian.Uint64(v[n:]) ^ all; x != 0 {
+			return n + bits.TrailingZeros64(x)/bitsOfByte
 		}
 	}
-	return len(v)
+	for n < len(v) && v[n] == v[0] {
+		n++
+	}
+	return n
 }
 
 func widen(dst []uint32, src []uint8) []uint32 {

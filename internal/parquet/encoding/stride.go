@@ -34,20 +34,35 @@ type Trial struct {
 	way   way
 }
 
-// way is how copies are found: by a search, by the form of the values, or as what each value repeats of the one before.
+// way is how copies are found: by a search, by the form of the values, as what each value repeats of the one before, or not at all.
 type way uint8
 
 const (
 	search way = iota
 	byStrides
 	byRepeats
+	byLiterals
 )
 
-// AppendFixed is Append for a page whose bytes from front on are PLAIN values of a fixed width.
+// AppendFixed is Append for a page whose bytes from front on are PLAIN values: of a fixed width, or byte arrays, which may be of one length all the same.
 func (c *Compressor) AppendFixed(dst, src []byte, front, width int, t *Trial) ([]byte, error) {
+	if out, ok := c.AppendFormed(dst, src, front, width, t); ok {
+		return out, nil
+	}
+	return c.Append(dst, src)
+}
+
+// AppendFormed is AppendFixed where the form of the values says enough, so that there need be no search; else ok is false, and dst as it was.
+func (c *Compressor) AppendFormed(dst, src []byte, front, width int, t *Trial) (out []byte, ok bool) {
+	if c.codec != Zstd {
+		return dst, false
+	}
+	if width == ByteArray {
+		width = sameLength(src[front:])
+	}
 	s, ok := newStrides(src, front, width)
-	if c.codec != Zstd || !ok {
-		return c.Append(dst, src)
+	if !ok {
+		return dst, false
 	}
 	if t.pages == 0 {
 		t.way = c.try(src[front:min(len(src), front+trialBytes/width*width)], strides{width: width, first: s.first, count: s.count}, dst[len(dst):])
@@ -57,14 +72,35 @@ func (c *Compressor) AppendFixed(dst, src []byte, front, width int, t *Trial) ([
 	}
 	switch t.way {
 	case byStrides:
-		return c.appendStrides(dst, src, s), nil
+		return c.appendStrides(dst, src, s), true
 	case byRepeats:
-		if out, ok := c.appendRepeats(dst, src, front); ok {
-			return out, nil
+		if width == number { // Byte arrays of other pages may have had another length.
+			return c.appendRepeats(dst, src, front)
 		}
-	case search:
+	case search, byLiterals:
 	}
-	return c.Append(dst, src)
+	return dst, false
+}
+
+// sameLength is the width, lengths included, of byte arrays which all have one: keys and codes have mostly. It is 0 for others, and for long ones.
+func sameLength(values []byte) int {
+	if len(values) < prefixBytes {
+		return 0
+	}
+	length := binary.LittleEndian.Uint32(values)
+	if length > maxStride-prefixBytes {
+		return 0
+	}
+	width := prefixBytes + int(length)
+	if len(values)%width != 0 {
+		return 0
+	}
+	for ; len(values) > 0; values = values[width:] {
+		if binary.LittleEndian.Uint32(values) != length {
+			return 0
+		}
+	}
+	return width
 }
 
 // try compresses values in every way and chooses the smallest; what needs no search may be a fiftieth larger.
@@ -76,7 +112,6 @@ func (c *Compressor) try(values []byte, s strides, room []byte) way {
 	if n := len(c.appendStrides(room, values, s)); n <= best {
 		best, chosen = n, byStrides
 	}
-	const number = 8
 	if s.width != number || c.level > highestCopied {
 		return chosen
 	}
@@ -129,9 +164,7 @@ const (
 
 // appendStrides appends src as a Zstandard frame.
 func (c *Compressor) appendStrides(dst, src []byte, s strides) []byte {
-	const singleSegment, sizeOfFour = 1 << 5, 2 << 6
-	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd, singleSegment|sizeOfFour)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(src)))
+	dst = appendFrameHeader(dst, len(src))
 	// What is before the first copy: levels, the first value, and what the second repeats of it.
 	at := s.front + s.width + s.first
 	dst = c.appendLiteralBlock(dst, src[:at])
@@ -151,10 +184,20 @@ func (c *Compressor) appendStrides(dst, src []byte, s strides) []byte {
 	return append(dst, src[at:]...)
 }
 
+// appendFrameHeader begins a frame whose window is its content.
+func appendFrameHeader(dst []byte, size int) []byte {
+	const singleSegment, sizeOfFour = 1 << 5, 2 << 6
+	dst = append(dst, 0x28, 0xb5, 0x2f, 0xfd, singleSegment|sizeOfFour)
+	return binary.LittleEndian.AppendUint32(dst, uint32(size))
+}
+
+// lastBlock is the bit of a block's header that says so.
+const lastBlock = 1
+
 func appendBlockHeader(dst []byte, kind, size int, last bool) []byte {
 	h := uint32(size)<<3 | uint32(kind)<<1
 	if last {
-		h |= 1
+		h |= lastBlock
 	}
 	return append(dst, byte(h), byte(h>>8), byte(h>>16))
 }

@@ -58,8 +58,8 @@ func build(ctx context.Context, p edge.Process) (lambda.Handler, error) {
 		DefaultCatalog: p.DefaultCatalog(), Catalogs: p.CatalogNames(), State: state, Authority: p.Authority(), Starter: machine, Policy: document,
 		Events: event.NewRules(env[contract.EnvEventAccounts]), Refuse: refuse, Now: p.Now, Log: p.Log,
 		LookInterval: evaluate.DefaultLookInterval, Later: later,
-		Metrics: metrics,
-		Caps:    evaluate.Caps{Runs: settings.MaxConcurrentRuns, PerNamespace: settings.MaxConcurrentRunsPerNamespace},
+		Metrics: metrics, Cure: edge.Cure,
+		Caps: evaluate.Caps{Runs: settings.MaxConcurrentRuns, PerNamespace: settings.MaxConcurrentRunsPerNamespace},
 		Drift: func(at time.Time, table maintenance.TableID, partitions int64) error {
 			return metrics.Emit(at, table, "", telemetry.Counts(map[string]int64{contract.MetricLedgerDrift: partitions}))
 		},

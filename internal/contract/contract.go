@@ -118,6 +118,9 @@ const LogUnreported = "run ended without report"
 // MetricLedgerDrift is the name of the metric that counts partitions whose counters in the ledger differed from a full scan.
 const MetricLedgerDrift = "ledger_drift_partitions"
 
+// MetricDenied is the name of the metric that counts looks of evaluate which the catalog or the store did not permit.
+const MetricDenied = "looks_denied"
+
 // MetricDebt is the name of the metric of what is due on a table in mode maintain, in thresholds (1 is exactly due), and MetricOverBudget that of a table whose
 // budget of the month is spent (1) or not (0); evaluate tells both at each look.
 const (

@@ -143,7 +143,7 @@ type DataFilesOptions struct {
 	QuietCommits int
 	// RequireGain drops groups that GainsNothing: set for automatic runs, never for a call, which does what Spark does.
 	RequireGain bool
-	// Tiered leaves files of a group alone that are large beside the smaller ones (tiers.go): set for automatic runs that are not by age.
+	// Tiered leaves files of a group alone that are large beside the smaller ones (datafiles.go): set for automatic runs that are not by age.
 	Tiered bool
 }
 

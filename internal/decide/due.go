@@ -8,87 +8,10 @@ import (
 
 	"firn/internal/maintenance"
 	"firn/internal/policy"
-	"firn/internal/policy/when"
 )
 
 // smallShare is the share of the target size under which the ledger counts a data file as small; it is part of the messages only.
 const smallShare = "75 % of the target"
-
-// PartitionFacts is what the ledger knows of one partition.
-type PartitionFacts struct {
-	// Name tells it from others; Title is for messages, Name where it is empty.
-	Name, Title string
-	DataFiles   int64
-	SmallFiles  int64
-	// PositionDeleteFiles and EqualityDeleteFiles are live; deletion vectors are not counted here, a data file has one at most.
-	PositionDeleteFiles int64
-	EqualityDeleteFiles int64
-	// DeletedRows and Rows give the deleted share; Rows 0 means that it is not known.
-	DeletedRows int64
-	Rows        int64
-	// LastWriteMS is the time of the last snapshot that touched the partition.
-	LastWriteMS int64
-	// DataBytes and SmallBytes are of all data files, and of small ones.
-	DataBytes, SmallBytes int64
-	// Digest says that the figures are the largest of several partitions: they may belong to different ones.
-	Digest bool
-}
-
-// Add adds the figures of another partition: totals have no name and no time.
-func (p *PartitionFacts) Add(o PartitionFacts) {
-	p.DataFiles, p.SmallFiles = p.DataFiles+o.DataFiles, p.SmallFiles+o.SmallFiles
-	p.DataBytes, p.SmallBytes = p.DataBytes+o.DataBytes, p.SmallBytes+o.SmallBytes
-	p.PositionDeleteFiles, p.EqualityDeleteFiles = p.PositionDeleteFiles+o.PositionDeleteFiles, p.EqualityDeleteFiles+o.EqualityDeleteFiles
-	p.DeletedRows, p.Rows = p.DeletedRows+o.DeletedRows, p.Rows+o.Rows
-}
-
-// JobFacts is what is known of a job's runs on the table.
-type JobFacts struct {
-	// LastRunMS is when the last run ended, 0 when there was none.
-	LastRunMS int64
-	// LastOutcome is how it ended.
-	LastOutcome maintenance.Outcome
-	// LastAgedMS is when the last run ended that took small files by their age (JobDue.Aged), 0 when there was none.
-	LastAgedMS int64
-	// WaitingUntilMS is from when on files that an expiry let go of may be deleted, 0 when none wait.
-	WaitingUntilMS int64
-	// Left is the least that was found of the job's main counter since then (rewrite_data_files: small files of the worst partition;
-	// rewrite_position_delete_files: position delete files; rewrite_manifests: small manifests); nil when it is not known.
-	Left *int64
-	// LeftEquality is the least that was found of the table's equality delete files since then; nil when it is not known.
-	LeftEquality *int64
-}
-
-// DueInput is everything that Due looks at. Times are milliseconds since the epoch.
-type DueInput struct {
-	NowMS      int64
-	Partitions []PartitionFacts
-	// Commits counts commits of other writers since the last run; commits of ours are never counted.
-	Commits int64
-	// Snapshots and SmallManifests are counts of the head. DanglingDeleteFiles are position delete files and vectors that apply to no data file, where a
-	// full scan counted them.
-	Snapshots           int64
-	SmallManifests      int64
-	DanglingDeleteFiles int64
-	// FirstSeenMS is when the table was first looked at: ages are measured from it before the first run. 0 is unknown.
-	FirstSeenMS int64
-	Jobs        map[maintenance.Job]JobFacts
-	// RunsToday counts automatic runs of the last 24 hours; LastRunMS is when the last one ended, 0 for none.
-	RunsToday int64
-	LastRunMS int64
-	// LastCommitMS is the time of the last commit of another writer, 0 when it is not known.
-	LastCommitMS int64
-	// OldestSnapshotMS is the time of the oldest snapshot; 0 when it is not known, or when references have retention of their own, which the triggers do not
-	// look into.
-	OldestSnapshotMS int64
-	// Manifests and MetadataFiles are counts of the head.
-	Manifests, MetadataFiles int64
-	// Total adds up all partitions; UnclusteredBytes are of files that are not in the table's sort order.
-	Total            PartitionFacts
-	UnclusteredBytes int64
-	// SpentMicros is what automatic runs have cost in this calendar month, in millionths of a dollar.
-	SpentMicros int64
-}
 
 // JobDue is the decision about one job.
 type JobDue struct {
@@ -96,8 +19,9 @@ type JobDue struct {
 	Due bool
 	// Reason names rule, figure and threshold, for due jobs and for others.
 	Reason string
-	// Partition is the name of the partition that made the job due, "" where none did.
-	Partition string
+	// Partition is the name of the partition that made the job due, Partitioned says that one did: that of an unpartitioned table has no name.
+	Partition   string
+	Partitioned bool
 	// Debt is how much there is to do, in thresholds: 1 is exactly due. It orders tables that wait for a run.
 	Debt float64
 	// MinInputFiles is how many small files a partition must hold to be rewritten by the run: what would make it due by itself now. Partitions that are
@@ -149,37 +73,11 @@ func (in *DueInput) triggered(job maintenance.Job, p policy.Policy) JobDue {
 	}
 	for _, one := range partitions {
 		if holds, why := condition.Holds(in.facts(job, one)); holds {
-			return JobDue{Job: job, Due: true, Reason: "trigger.when holds: " + why, Partition: one.Name, Debt: 1}
+			return JobDue{Job: job, Due: true, Reason: "trigger.when holds: " + why, Partition: one.Name, Partitioned: true, Debt: 1}
 		}
 	}
 	d.Reason += "; trigger.when does not hold"
 	return d
-}
-
-// facts are the figures of a condition for one partition.
-func (in *DueInput) facts(job maintenance.Job, p PartitionFacts) when.Facts {
-	since := in.Jobs[job].LastRunMS
-	if since == 0 {
-		since = in.FirstSeenMS
-	}
-	ratio := 0.0
-	if p.Rows > 0 {
-		ratio = float64(p.DeletedRows) / float64(p.Rows)
-	}
-	values := map[string]int64{
-		"commits": in.Commits, "small-files": p.SmallFiles, "table-small-files": in.Total.SmallFiles, "small-bytes": p.SmallBytes,
-		"table-small-bytes": in.Total.SmallBytes, "data-files": p.DataFiles, "table-data-files": in.Total.DataFiles,
-		"delete-files":       p.PositionDeleteFiles + p.EqualityDeleteFiles,
-		"table-delete-files": in.Total.PositionDeleteFiles + in.Total.EqualityDeleteFiles, "deleted-rows": in.Total.DeletedRows,
-		"equality-delete-files": in.Total.EqualityDeleteFiles, "position-delete-files": in.Total.PositionDeleteFiles, "manifests": in.Manifests,
-		"small-manifests": in.SmallManifests, "snapshots": in.Snapshots, "metadata-files": in.MetadataFiles, "unclustered-bytes": in.UnclusteredBytes,
-		"since-last-run": in.NowMS - since, "since-last-commit": in.NowMS - in.LastCommitMS,
-	}
-	f := when.Facts{Values: map[string]float64{"deleted-ratio": ratio}, SinceMS: since, NowMS: in.NowMS}
-	for name, v := range values {
-		f.Values[name] = float64(v)
-	}
-	return f
 }
 
 // heldBack says which gate keeps a due job from running now; "" when none does.
@@ -208,79 +106,9 @@ func (in *DueInput) heldBack(job maintenance.Job, p policy.Policy) string {
 	return ""
 }
 
-// timed reports whether a job goes by the clock.
-func timed(job maintenance.Job) bool {
-	return job == maintenance.ExpireSnapshots || job == maintenance.RemoveOrphanFiles
-}
-
 // settled says that the last run did what there was to do.
 func settled(last JobFacts) bool {
 	return last.LastRunMS > 0 && (last.LastOutcome == maintenance.Committed || last.LastOutcome == maintenance.NothingToDo)
-}
-
-// NextByClock is when a job may become due by the clock alone, in milliseconds since the epoch; 0 when none does. Conditions are asked at the latest when
-// the next reconcile is: they are not looked into.
-func NextByClock(in DueInput, p policy.Policy) int64 {
-	next := int64(0)
-	t := p.Triggers()
-	sooner := func(since int64, interval time.Duration) {
-		if at := since + interval.Milliseconds(); interval > 0 && since > 0 && (next == 0 || at < next) {
-			next = at
-		}
-	}
-	base := func(job maintenance.Job) int64 {
-		if last := in.Jobs[job].LastRunMS; last > 0 {
-			return last
-		}
-		return in.FirstSeenMS
-	}
-	if in.Snapshots > 1 && p.Enabled(maintenance.ExpireSnapshots) {
-		since := base(maintenance.ExpireSnapshots)
-		if at := in.expiresAt(p) - t.ExpireInterval.Milliseconds(); since > 0 {
-			since = max(since, at)
-		}
-		sooner(since, t.ExpireInterval)
-	}
-	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
-	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
-	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
-		sooner(cmp.Or(in.Jobs[maintenance.RewriteDataFiles].LastAgedMS, in.FirstSeenMS), t.Age)
-	}
-	return next
-}
-
-// worst is the largest number of small files of one partition.
-func (in *DueInput) worst() int64 {
-	most := int64(0)
-	for _, p := range in.Partitions {
-		most = max(most, p.SmallFiles)
-	}
-	return most
-}
-
-// Seen is a job's facts with the least that was found of its counters, this look included.
-func (in *DueInput) Seen(job maintenance.Job, f JobFacts) JobFacts {
-	lower := func(least *int64, now int64) *int64 {
-		if least != nil && *least <= now {
-			return least
-		}
-		return &now
-	}
-	f.Left, f.LeftEquality = lower(f.Left, in.Counter(job)), lower(f.LeftEquality, in.EqualityDeleteFiles())
-	return f
-}
-
-// Counter is a job's main counter, of which JobFacts.Left is the least; 0 for jobs that go by the clock.
-func (in *DueInput) Counter(job maintenance.Job) int64 {
-	switch job {
-	case maintenance.RewriteDataFiles:
-		return in.worst()
-	case maintenance.RewritePositionDeleteFiles:
-		return in.positionDeleteFiles()
-	case maintenance.RewriteManifests:
-		return in.SmallManifests
-	}
-	return 0
 }
 
 func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
@@ -321,30 +149,6 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	return d
 }
 
-// idleSearch is how often a table is searched for orphans to which nobody commits: writers may fail before they ever commit.
-const idleSearch = 30 * 24 * time.Hour
-
-// orphansDue goes by the clock, but a search that only lists does not list again what it has listed, and one that found a table as it still is, with all
-// files of its last writers old enough to be taken, comes again after idleSearch.
-func (in *DueInput) orphansDue(p policy.Policy) JobDue {
-	const job = maintenance.RemoveOrphanFiles
-	d := JobDue{Debt: 1}
-	d.Due, d.Reason = in.byClock(job, p.Triggers().OrphansInterval)
-	last := in.Jobs[job].LastRunMS
-	if !d.Due || last == 0 || in.LastCommitMS == 0 || in.LastCommitMS >= last {
-		return d
-	}
-	if !p.Enabled(job) {
-		d.Due, d.Reason = false, "it only lists, and nobody else has committed since it did"
-		return d
-	}
-	age := time.Duration(in.NowMS-last) * time.Millisecond
-	if in.LastRunMS <= last && settled(in.Jobs[job]) && last-in.LastCommitMS >= p.OrphanAge().Milliseconds() && age < idleSearch {
-		d.Due, d.Reason = false, fmt.Sprintf("nobody has committed since the last search, %s ago; it is repeated after %s", policy.RoundAge(age), policy.FormatAge(idleSearch))
-	}
-	return d
-}
-
 func share(count, threshold int64) float64 {
 	if threshold <= 0 {
 		return 1
@@ -365,31 +169,6 @@ func (in *DueInput) again(job maintenance.Job, count, threshold int64, hysteresi
 	return true, why
 }
 
-// byClock is due when the interval since the last run, or since the table was first seen, has passed. A table of which neither is known is due.
-func (in *DueInput) byClock(job maintenance.Job, interval time.Duration) (bool, string) {
-	if interval == 0 {
-		return false, "its interval is off"
-	}
-	since := in.Jobs[job].LastRunMS
-	if since == 0 {
-		since = in.FirstSeenMS
-	}
-	if since == 0 {
-		return true, "it never ran"
-	}
-	age := time.Duration(in.NowMS-since) * time.Millisecond
-	what := fmt.Sprintf("%s since the last run, the interval is %s", policy.RoundAge(age), policy.FormatAge(interval))
-	return age >= interval, what
-}
-
-// expiresAt is when the oldest snapshot is old enough to expire, 0 when that is not known.
-func (in *DueInput) expiresAt(p policy.Policy) int64 {
-	if in.OldestSnapshotMS == 0 {
-		return 0
-	}
-	return in.OldestSnapshotMS + max(p.ExpiryAge(), p.Expiry().MinAge).Milliseconds()
-}
-
 // reached compares a count with its threshold; 0 is off.
 func reached(count, threshold int64, what string) (bool, string) {
 	if threshold <= 0 {
@@ -404,7 +183,7 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 	d := JobDue{Debt: share(in.worst(), t.SmallFiles)}
 	for _, p := range in.Partitions {
 		if due, why := in.partitionDue(p, t, hysteresis); due {
-			d.Due, d.Partition, d.Debt, d.MinInputFiles = true, p.Name, max(d.Debt, 1), t.SmallFiles
+			d.Due, d.Partitioned, d.Partition, d.Debt, d.MinInputFiles = true, true, p.Name, max(d.Debt, 1), t.SmallFiles
 			if d.Aged = in.aged(p, t); d.Aged {
 				d.MinInputFiles = t.SmallFilesAged
 			}
@@ -461,18 +240,6 @@ func (in *DueInput) lookedInVain(t policy.Triggers, hysteresis float64) bool {
 	return last.LeftEquality == nil || in.EqualityDeleteFiles() < *last.LeftEquality+more
 }
 
-// EqualityDeleteFiles counts those of the table.
-func (in *DueInput) EqualityDeleteFiles() int64 {
-	if in.Total.EqualityDeleteFiles > 0 {
-		return in.Total.EqualityDeleteFiles
-	}
-	var files int64
-	for _, p := range in.Partitions {
-		files += p.EqualityDeleteFiles
-	}
-	return files
-}
-
 // sinceAged is the time since the last run that took small files by their age, or since the table was first seen, or since the partition was last written.
 // Runs that take what is due by its number alone do not count: a table whose newest partition is due every hour would never have its older ones tidied.
 func (in *DueInput) sinceAged(p PartitionFacts) time.Duration {
@@ -487,14 +254,87 @@ func (in *DueInput) positionDeletesDue(t policy.Triggers, hysteresis float64) (b
 	return in.again(maintenance.RewritePositionDeleteFiles, in.positionDeleteFiles(), t.PositionDeleteFiles, hysteresis, "position delete files")
 }
 
-// positionDeleteFiles counts those of the table.
-func (in *DueInput) positionDeleteFiles() int64 {
-	if in.Total.PositionDeleteFiles > 0 {
-		return in.Total.PositionDeleteFiles
+// timed reports whether a job goes by the clock.
+func timed(job maintenance.Job) bool {
+	return job == maintenance.ExpireSnapshots || job == maintenance.RemoveOrphanFiles
+}
+
+// NextByClock is when a job may become due by the clock alone, in milliseconds since the epoch; 0 when none does. Conditions are asked at the latest when
+// the next reconcile is: they are not looked into.
+func NextByClock(in DueInput, p policy.Policy) int64 {
+	next := int64(0)
+	t := p.Triggers()
+	sooner := func(since int64, interval time.Duration) {
+		if at := since + interval.Milliseconds(); interval > 0 && since > 0 && (next == 0 || at < next) {
+			next = at
+		}
 	}
-	var files int64
-	for _, p := range in.Partitions {
-		files += p.PositionDeleteFiles
+	base := func(job maintenance.Job) int64 {
+		if last := in.Jobs[job].LastRunMS; last > 0 {
+			return last
+		}
+		return in.FirstSeenMS
 	}
-	return files
+	if in.Snapshots > 1 && p.Enabled(maintenance.ExpireSnapshots) {
+		since := base(maintenance.ExpireSnapshots)
+		if at := in.expiresAt(p) - t.ExpireInterval.Milliseconds(); since > 0 {
+			since = max(since, at)
+		}
+		sooner(since, t.ExpireInterval)
+	}
+	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
+	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
+	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
+		sooner(cmp.Or(in.Jobs[maintenance.RewriteDataFiles].LastAgedMS, in.FirstSeenMS), t.Age)
+	}
+	return next
+}
+
+// idleSearch is how often a table is searched for orphans to which nobody commits: writers may fail before they ever commit.
+const idleSearch = 30 * 24 * time.Hour
+
+// orphansDue goes by the clock, but a search that only lists does not list again what it has listed, and one that found a table as it still is, with all
+// files of its last writers old enough to be taken, comes again after idleSearch.
+func (in *DueInput) orphansDue(p policy.Policy) JobDue {
+	const job = maintenance.RemoveOrphanFiles
+	d := JobDue{Debt: 1}
+	d.Due, d.Reason = in.byClock(job, p.Triggers().OrphansInterval)
+	last := in.Jobs[job].LastRunMS
+	if !d.Due || last == 0 || in.LastCommitMS == 0 || in.LastCommitMS >= last {
+		return d
+	}
+	if !p.Enabled(job) {
+		d.Due, d.Reason = false, "it only lists, and nobody else has committed since it did"
+		return d
+	}
+	age := time.Duration(in.NowMS-last) * time.Millisecond
+	if in.LastRunMS <= last && settled(in.Jobs[job]) && last-in.LastCommitMS >= p.OrphanAge().Milliseconds() && age < idleSearch {
+		d.Due, d.Reason = false, fmt.Sprintf("nobody has committed since the last search, %s ago; it is repeated after %s", policy.RoundAge(age), policy.FormatAge(idleSearch))
+	}
+	return d
+}
+
+// byClock is due when the interval since the last run, or since the table was first seen, has passed. A table of which neither is known is due.
+func (in *DueInput) byClock(job maintenance.Job, interval time.Duration) (bool, string) {
+	if interval == 0 {
+		return false, "its interval is off"
+	}
+	since := in.Jobs[job].LastRunMS
+	if since == 0 {
+		since = in.FirstSeenMS
+	}
+	if since == 0 {
+		return true, "it never ran"
+	}
+	age := time.Duration(in.NowMS-since) * time.Millisecond
+	what := fmt.Sprintf("%s since the last run, the interval is %s", policy.RoundAge(age), policy.FormatAge(interval))
+	return age >= interval, what
+}
+
+// expiresAt is when the oldest snapshot is old enough to expire, 0 when that is not known.
+func (in *DueInput) expiresAt(p policy.Policy) int64 {
+	if in.OldestSnapshotMS == 0 {
+		return 0
+	}
+	return in.OldestSnapshotMS + max(p.ExpiryAge(), p.Expiry().MinAge).Milliseconds()
 }

@@ -121,6 +121,7 @@ func classes() []class {
 		{catalogs.ErrConflict, contract.ErrorConflict},
 		{catalogs.ErrRefused, contract.ErrorRefused},
 		{catalogs.ErrNoSuchTable, contract.ErrorRefused},
+		{catalogs.ErrPermission, contract.ErrorRefused},
 		{catalogs.ErrNotIceberg, contract.ErrorRefused},
 		{peek.ErrUnsupported, contract.ErrorRefused},
 		{peek.ErrTableFault, contract.ErrorRefused},

@@ -10,16 +10,21 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/contract"
 	"firn/internal/evaluate"
 	"firn/internal/icebergtest"
 	"firn/internal/lake/catalogs"
 	"firn/internal/lake/peek"
+	"firn/internal/policy"
 	"firn/internal/state"
 	"firn/internal/store"
+	"firn/internal/telemetry"
 )
 
 // requests counts the requests that a look sends to the tables' store.
@@ -67,7 +72,7 @@ func (c *calls) Put(ctx context.Context, item state.Item) error {
 
 // inflate makes the table's current state look like one of a large table: so many manifests in the list, and snapshots in the metadata. The last commit's own
 // manifest stays as it is; the others are not there, since no look at one commit opens them.
-func inflate(tb testing.TB, w *icebergtest.World, tbl *icebergtest.Table, manifests, snapshots int) {
+func inflate(tb testing.TB, w *icebergtest.World, tbl *icebergtest.Table, manifests, snapshots, files int) {
 	tb.Helper()
 	ctx := tb.Context()
 	data, err := w.Store.Get(ctx, tbl.Pointer().MetadataLocation)
@@ -85,7 +90,7 @@ func inflate(tb testing.TB, w *icebergtest.World, tbl *icebergtest.Table, manife
 	}
 	for i := len(list); i < manifests; i++ {
 		list = append(list, iceberg.NewManifestFile(2, fmt.Sprintf("%s/metadata/%040d-m0.avro", meta.Location, i), 8<<20, 0, int64(i+1)).
-			SequenceNum(1, 1).ExistingFiles(10_000).ExistingRows(1_000_000).AddedFiles(0).DeletedFiles(0).Build())
+			SequenceNum(1, 1).ExistingFiles(int32(files/manifests)).ExistingRows(int64(files)*100/int64(manifests)).AddedFiles(0).DeletedFiles(0).Build())
 	}
 	var out bytes.Buffer
 	if err := iceberg.WriteManifestList(2, &out, head.ID, head.ParentID, &head.SequenceNumber, 0, list); err != nil {
@@ -133,26 +138,31 @@ type onCommit struct {
 	calls    *calls
 	head     state.Head
 	world    *icebergtest.World
+	logged   *bytes.Buffer
 }
 
 // newOnCommit prepares the ledger as of the commit before the last one.
-func newOnCommit(tb testing.TB, manifests, snapshots int) *onCommit {
+func newOnCommit(tb testing.TB, manifests, snapshots, files int) *onCommit {
 	tb.Helper()
 	w := icebergtest.NewWorld(tb)
 	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
 	tbl.Commit(icebergtest.Append(ids(9)...))
-	c := &onCommit{world: w, requests: &requests{Reader: w.Store}, calls: &calls{Items: state.NewMemory()}}
+	c := &onCommit{world: w, requests: &requests{Reader: w.Store}, calls: &calls{Items: state.NewMemory()}, logged: &bytes.Buffer{}}
+	document, err := policy.ParseYAML([]byte("mode: maintain\nreconcile-interval: 0s\n"))
+	if err != nil {
+		tb.Fatal(err)
+	}
 	c.looker = &looker{world: w, state: state.New(c.calls)}
 	c.fn = evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) {
 			return w.Catalog, c.requests, nil
 		},
-		State: c.state, Starter: c.looker, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		State: c.state, Starter: c.looker, Now: w.Clock.Now, Log: telemetry.NewLogger(c.logged, true, slog.LevelInfo),
+		Metrics: telemetry.NewEMF(c.logged, contract.FunctionEvaluate), Policy: document,
 	})
 	c.deliverB(tb)
 	tbl.Commit(icebergtest.Append(ids(3)...))
-	inflate(tb, w, tbl, manifests, snapshots)
-	var err error
+	inflate(tb, w, tbl, manifests, snapshots, files)
 	if c.head, err = c.state.LoadHead(tb.Context(), tbl.State().ID); err != nil {
 		tb.Fatal(err)
 	}
@@ -186,7 +196,7 @@ func (c *onCommit) rewind(tb testing.TB) {
 func TestRequestsOfALook(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{1, 100, 2000} {
-		c := newOnCommit(t, size, size)
+		c := newOnCommit(t, size, size, 10_000*size)
 		c.requests.n.Store(0)
 		c.calls.reads.Store(0)
 		c.calls.writes.Store(0)
@@ -199,6 +209,7 @@ func TestRequestsOfALook(t *testing.T) {
 		if n := c.calls.writtenBytes.Load(); n > 4000 {
 			t.Errorf("%d manifests and snapshots: %d bytes of state are written", size, n)
 		}
+		c.checkIdle(t)
 		head, err := c.state.LoadHead(t.Context(), c.head.Table)
 		if err != nil || head.Commits != 2 || head.Partitions[0].DataFiles != 2 {
 			t.Errorf("head %+v, %v: want both commits", head, err)
@@ -206,23 +217,60 @@ func TestRequestsOfALook(t *testing.T) {
 	}
 }
 
-// BenchmarkLook measures a look at a commit with one manifest: requests, CPU time, and the process's peak memory.
+// checkIdle looks once an hour at a table to which nobody commits, which costs what docs/cost.md counts and says nothing that was said before.
+func (c *onCommit) checkIdle(t *testing.T) {
+	t.Helper()
+	for hour := range 3 {
+		c.world.At(c.world.Clock.Now().Add(time.Hour))
+		c.requests.n.Store(0)
+		c.calls.reads.Store(0)
+		c.calls.writes.Store(0)
+		c.logged.Reset()
+		c.deliverB(t)
+		got := Counts{ObjectReads: c.requests.n.Load(), ItemReads: c.calls.reads.Load(), ItemWrites: c.calls.writes.Load()}
+		if want := idleCounts(); got != want {
+			t.Errorf("hour %d: %+v, docs/cost.md counts %+v", hour, got, want)
+		}
+		if c.logged.Len() > 0 {
+			t.Errorf("hour %d: a look that finds nothing new writes %q", hour, c.logged.String())
+		}
+	}
+}
+
+// BenchmarkLook measures a look at a commit with one manifest: requests, CPU time, and the process's peak memory. Tables of as many manifests cost alike,
+// however many files these hold.
 func BenchmarkLook(b *testing.B) {
-	for _, c := range []struct{ manifests, snapshots int }{{100, 100}, {1000, 1000}, {10_000, 10_000}} {
-		b.Run(fmt.Sprintf("manifests=%d/snapshots=%d", c.manifests, c.snapshots), func(b *testing.B) {
-			l := newOnCommit(b, c.manifests, c.snapshots)
+	for _, c := range []struct{ manifests, snapshots, files int }{
+		{100, 100, 10_000}, {100, 100, 1_000_000}, {1000, 1000, 10_000_000}, {10_000, 10_000, 100_000_000},
+	} {
+		b.Run(fmt.Sprintf("manifests=%d/snapshots=%d/files=%d", c.manifests, c.snapshots, c.files), func(b *testing.B) {
+			l := newOnCommit(b, c.manifests, c.snapshots, c.files)
 			l.requests.n.Store(0)
 			b.ReportAllocs()
+			var spent time.Duration
 			for b.Loop() {
+				began := cpuTime(b)
 				l.deliverB(b)
+				spent += cpuTime(b) - began
 				b.StopTimer()
 				l.rewind(b)
 				b.StartTimer()
 			}
+			b.ReportMetric(spent.Seconds()*1000/float64(b.N), "cpu-ms/op")
 			b.ReportMetric(float64(l.requests.n.Load())/float64(b.N), "requests/op")
 			b.ReportMetric(peakMB(), "peak-MB")
 		})
 	}
+}
+
+// cpuTime is what the process has used of its processors.
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // peakMB is the process's largest resident set so far, 0 where the system does not tell.

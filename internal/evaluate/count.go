@@ -72,32 +72,46 @@ func compareKeys(a, b partitionKey) int {
 	return cmp.Or(cmp.Compare(a.spec, b.spec), cmp.Compare(a.partition, b.partition))
 }
 
-// touched are the shards that the changes belong to, in order.
-func touched(changes []change, count int) []int {
-	seen := map[int]bool{}
-	var numbers []int
-	for _, c := range changes {
-		for k := range c.counters {
-			if n := shardOf(k, count); !seen[n] {
-				seen[n] = true
-				numbers = append(numbers, n)
-			}
-		}
-	}
-	slices.Sort(numbers)
-	return numbers
+// cuts are changes cut by shard: for each change the counters of each shard that it touches. Each counter is hashed once, however many shards and changes
+// there are.
+type cuts struct {
+	changes []change
+	shards  []map[int]map[partitionKey]state.PartitionCounters
 }
 
-// of is the part of a change that belongs to one shard.
-func (c change) of(shard, count int) change {
-	part := map[partitionKey]state.PartitionCounters{}
-	for k, p := range c.counters {
-		if shardOf(k, count) == shard {
-			part[k] = p
+func cut(changes []change, count int) cuts {
+	c := cuts{changes: changes, shards: make([]map[int]map[partitionKey]state.PartitionCounters, len(changes))}
+	for i, one := range changes {
+		c.shards[i] = map[int]map[partitionKey]state.PartitionCounters{}
+		for k, p := range one.counters {
+			n := shardOf(k, count)
+			if c.shards[i][n] == nil {
+				c.shards[i][n] = map[partitionKey]state.PartitionCounters{}
+			}
+			c.shards[i][n][k] = p
 		}
 	}
-	c.counters = part
 	return c
+}
+
+// touched are the shards that the changes belong to, in order.
+func (c cuts) touched() []int {
+	numbers := map[int]bool{}
+	for _, shards := range c.shards {
+		for n := range shards {
+			numbers[n] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(numbers))
+}
+
+// of are the changes as one shard sees them.
+func (c cuts) of(shard int) []change {
+	part := slices.Clone(c.changes)
+	for i := range part {
+		part[i].counters = c.shards[i][shard]
+	}
+	return part
 }
 
 // changes walks from the current snapshot back to the one that the head item has, and reads what each added and removed. walkable is false when
@@ -265,22 +279,24 @@ func (v *view) basis() string {
 	return fmt.Sprintf("target %d, sort order %d", v.target(), v.meta.DefaultSortOrderID)
 }
 
-// add folds one change into counters; partitions without files go.
-func add(partitions state.Counters, c change) state.Counters {
+// add folds changes into counters, in their order; partitions without files go.
+func add(partitions state.Counters, changes ...change) state.Counters {
 	at := make(map[partitionKey]int, len(partitions))
 	for i, p := range partitions {
 		at[partitionKey{p.SpecID, p.Partition}] = i
 	}
 	out := slices.Clone(partitions)
-	for _, key := range slices.SortedFunc(maps.Keys(c.counters), compareKeys) {
-		delta := c.counters[key]
-		i, found := at[key]
-		if !found {
+	for _, c := range changes {
+		for _, key := range slices.SortedFunc(maps.Keys(c.counters), compareKeys) {
+			delta := c.counters[key]
+			if i, found := at[key]; found {
+				out[i].Add(delta)
+				continue
+			}
 			delta.SpecID, delta.Partition = key.spec, key.partition
+			at[key] = len(out)
 			out = append(out, delta)
-			continue
 		}
-		out[i].Add(delta)
 	}
 	return slices.DeleteFunc(out, state.PartitionCounters.Empty)
 }

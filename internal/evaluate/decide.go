@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,8 +23,8 @@ import (
 	"firn/internal/store"
 )
 
-// decisionAge is how long decisions that say the same are kept as one record.
-const decisionAge = time.Hour
+// decisionAge is how long decisions that say the same are kept as one record: of a table without commits, which is looked at once an hour, one a day.
+const decisionAge = 24 * time.Hour
 
 // verdict is a decision that is to be kept and acted on.
 type verdict struct {
@@ -87,13 +88,17 @@ func (f *Function) act(ctx context.Context, v *view, head state.Head, out verdic
 			err = f.deps.State.SaveDecision(ctx, out.record)
 		}
 	}
-	f.deps.Log.InfoContext(ctx, "decision", "table", v.id.String(), "action", out.record.Action, "due", out.record.Due, "run_id", out.record.RunID,
+	level := slog.LevelInfo
+	if head.Decision != nil && head.Decision.Same > 0 {
+		level = slog.LevelDebug // said before: the ledger counts it, and a line a look costs more than the look's reads
+	}
+	f.deps.Log.Log(ctx, level, "decision", "table", v.id.String(), "action", out.record.Action, "due", out.record.Due, "run_id", out.record.RunID,
 		"skip", out.record.Skip)
 	return err
 }
 
 // keep puts the decision into the head, where the last one always is whole, and into history when it says something else than the one before. Decisions
-// alike are one record for up to an hour, with a count.
+// alike are one record for up to a day, with a count.
 func (f *Function) keep(ctx context.Context, head state.Head, d state.Decision) (state.Head, error) {
 	if last := head.Decision; last != nil && d.Action != actionStart && last.Alike(d) && d.AtMS-last.AtMS < decisionAge.Milliseconds() {
 		d.LastMS, d.Same, d.AtMS = d.AtMS, last.Same+1, last.AtMS
@@ -120,7 +125,7 @@ func (f *Function) skip(ctx context.Context, id maintenance.TableID, why string)
 
 // refused is the reason of an error that a repetition would meet again; "" for all others.
 func refused(err error) string {
-	for _, class := range []error{authority.ErrOutside, peek.ErrTableFault, peek.ErrUnsupported, policy.ErrPolicy, catalogs.ErrRefused, store.ErrPermission} {
+	for _, class := range []error{authority.ErrOutside, peek.ErrTableFault, peek.ErrUnsupported, policy.ErrPolicy, catalogs.ErrRefused, catalogs.ErrPermission, store.ErrPermission} {
 		if errors.Is(err, class) {
 			return err.Error()
 		}
@@ -128,30 +133,54 @@ func refused(err error) string {
 	return ""
 }
 
-// due decides on the digests of the shards first. Where one trips a trigger, the shard's own partitions take its place, until a partition does or none is
-// left: the others are not read.
+// due decides on the digests of the shards first. Where one trips a trigger, the shard's own partitions are asked: one that trips it takes the digest's
+// place, so that the other shards are not read; a shard whose digest tripped by figures of different partitions is put aside. Each partition is asked once
+// or twice, however many shards are read.
 func (f *Function) due(ctx context.Context, v *view, head state.Head, in *decide.DueInput) ([]decide.JobDue, error) {
+	var aside []decide.PartitionFacts
 	for {
 		due := decide.Due(*in, v.policy)
-		i := slices.IndexFunc(in.Partitions, func(p decide.PartitionFacts) bool {
-			return p.Digest && slices.ContainsFunc(due, func(d decide.JobDue) bool { return d.Due && d.Partition == p.Name })
-		})
-		if i < 0 {
+		i := slices.IndexFunc(in.Partitions, func(p decide.PartitionFacts) bool { return p.Digest && tripped(due, p.Name) })
+		if i < 0 && len(aside) == 0 {
 			return due, nil
 		}
-		n, err := strconv.Atoi(strings.TrimPrefix(in.Partitions[i].Name, shardName))
-		if err != nil {
-			return nil, fmt.Errorf("read shard number of %q: %w", in.Partitions[i].Name, err)
+		if i < 0 {
+			in.Partitions = append(in.Partitions, aside...)
+			return decide.Due(*in, v.policy), nil
 		}
-		shard, err := f.deps.State.LoadShard(ctx, v.id, head.Generation, n)
+		opened, err := f.open(ctx, v, head, in.Partitions[i].Name)
 		if err != nil {
 			return nil, err
 		}
-		in.Partitions = slices.Delete(in.Partitions, i, i+1)
-		for _, p := range shard.Partitions {
-			in.Partitions = append(in.Partitions, v.facts(p))
+		others := slices.Delete(in.Partitions, i, i+1)
+		if in.Partitions = opened; slices.ContainsFunc(decide.Due(*in, v.policy), func(d decide.JobDue) bool { return d.Due && d.Partitioned }) {
+			in.Partitions = append(opened, others...)
+		} else {
+			in.Partitions, aside = others, append(aside, opened...)
 		}
 	}
+}
+
+// tripped reports whether a partition or digest made a job due.
+func tripped(due []decide.JobDue, name string) bool {
+	return slices.ContainsFunc(due, func(d decide.JobDue) bool { return d.Due && d.Partitioned && d.Partition == name })
+}
+
+// open reads the partitions of the shard that a digest is of.
+func (f *Function) open(ctx context.Context, v *view, head state.Head, name string) ([]decide.PartitionFacts, error) {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, shardName))
+	if err != nil {
+		return nil, fmt.Errorf("read shard number of %q: %w", name, err)
+	}
+	shard, err := f.deps.State.LoadShard(ctx, v.id, head.Generation, n)
+	if err != nil {
+		return nil, err
+	}
+	facts := make([]decide.PartitionFacts, len(shard.Partitions))
+	for i, p := range shard.Partitions {
+		facts[i] = v.facts(p)
+	}
+	return facts, nil
 }
 
 // shardName begins the name of a digest; no partition is called so, since its name would hold a "=".

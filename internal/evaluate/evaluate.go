@@ -58,6 +58,8 @@ type Deps struct {
 	Drift func(at time.Time, table maintenance.TableID, partitions int64) error
 	// Metrics takes what alarms watch, once a look; nil for nobody.
 	Metrics telemetry.Sink
+	// Cure says in one line what mends a permission that is missing, by the text of the error; nil for nothing to say.
+	Cure func(text string, table maintenance.TableID) string
 	// Refuse takes messages that are no events, with the reason; nil only logs them.
 	Refuse func(ctx context.Context, message events.SQSMessage, reason error) error
 	Now    func() time.Time
@@ -213,10 +215,14 @@ func (f *Function) look(ctx context.Context, t *named) error {
 			return err
 		}
 		err = f.lookAt(ctx, t.id, began)
-		if why := refused(err); why != "" {
+		switch why := refused(err); {
+		case why == "":
+			return err
+		case denied(err):
+			return errors.Join(f.skip(ctx, t.id, f.denial(t.id, err)), f.countDenied(t.id))
+		default:
 			return f.skip(ctx, t.id, why)
 		}
-		return err
 	}
 	return fmt.Errorf("look at %s beside others: %w", t.id, state.ErrConditionFailed)
 }

@@ -136,7 +136,10 @@ func (l *looker) counters(t *testing.T, id maintenance.TableID) []state.Partitio
 		all[i].LastWriteMS = 0 // a scan does not see removals
 	}
 	slices.SortFunc(all, func(a, b state.PartitionCounters) int {
-		return strings.Compare(fmt.Sprint(a.SpecID, a.Partition), fmt.Sprint(b.SpecID, b.Partition))
+		if a.SpecID != b.SpecID {
+			return a.SpecID - b.SpecID
+		}
+		return strings.Compare(a.Partition, b.Partition)
 	})
 	return all
 }

@@ -62,10 +62,7 @@ func (f *Function) rescan(ctx context.Context, v *view, head state.Head) (state.
 	if err != nil {
 		return head, nil, err
 	}
-	var all state.Counters
-	for _, c := range scan {
-		all = add(all, c)
-	}
+	all := add(nil, scan...)
 	head.Basis, head.ReconciledMS, head.TotalsWrong = v.basis(), f.deps.Now().UnixMilli(), false
 	head, err = f.regenerate(ctx, v, head, all)
 	return head, scan, err
@@ -87,11 +84,7 @@ func (f *Function) reconcile(ctx context.Context, v *view, folded state.Head, ch
 	if err != nil {
 		return folded, err
 	}
-	var after state.Counters
-	for _, c := range scan {
-		after = add(after, c)
-	}
-	drift := drifted(before, after)
+	drift := drifted(before, add(nil, scan...))
 	if f.deps.Drift != nil {
 		if err := f.deps.Drift(f.deps.Now(), v.id, int64(drift)); err != nil {
 			return folded, fmt.Errorf("emit drift of %s: %w", v.id, err)
@@ -146,18 +139,16 @@ func (f *Function) apply(ctx context.Context, v *view, head state.Head, changes 
 	if len(changes) == 0 {
 		return head, nil
 	}
-	made, left := ours(changes), leftovers{}
+	left := leftovers{}
 	if head.ShardCount == 0 {
-		head.Partitions = slices.Clone(head.Partitions)
-		left.add(head.Partitions, made)
+		left.add(head.Partitions, ours(changes))
 		head.Jobs = left.note(head, changes)
-		for _, c := range changes {
-			head.Partitions = add(head.Partitions, c)
-		}
+		head.Partitions = add(head.Partitions, changes...)
 		return f.grown(ctx, v, head, len(head.Partitions))
 	}
 	head.Digests = slices.Clone(head.Digests)
-	numbers := touched(changes, head.ShardCount)
+	parts := cut(changes, head.ShardCount)
+	numbers := parts.touched()
 	for n, d := range head.Digests {
 		if _, found := slices.BinarySearch(numbers, n); !found {
 			left.digest(d)
@@ -168,19 +159,17 @@ func (f *Function) apply(ctx context.Context, v *view, head state.Head, changes 
 		if err != nil {
 			return head, err
 		}
-		left.add(shard.Partitions, part(made, n, head.ShardCount))
-		pending := changes
+		pending := parts.of(n)
+		left.add(shard.Partitions, ours(pending))
 		if shard.Version != head.Digests[n].Version && shard.FoldedTo != head.SnapshotID {
 			at := slices.IndexFunc(changes, func(c change) bool { return c.snapshot.ID == shard.FoldedTo })
 			if at < 0 {
 				return head, errAstray
 			}
-			pending = changes[at+1:]
+			pending = pending[at+1:]
 		}
 		if len(pending) > 0 {
-			for _, c := range pending {
-				shard.Partitions = add(shard.Partitions, c.of(n, head.ShardCount))
-			}
+			shard.Partitions = add(shard.Partitions, pending...)
 			shard.FoldedTo = changes[len(changes)-1].snapshot.ID
 			if shard, err = f.deps.State.SaveShard(ctx, v.id, shard); err != nil {
 				return head, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,12 +12,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"firn/internal/icebergtest"
+	"firn/internal/maintenance"
 	"firn/internal/policy"
 	"firn/internal/state"
 )
 
 // bare adds data files that nobody reads, one to each of n partitions from an offset on: a look reads manifests only.
 func bare(t testing.TB, tbl *icebergtest.Table, n, offset int) []icebergtest.Change {
+	t.Helper()
+	return sized(t, tbl, n, offset, 123_456_789)
+}
+
+func sized(t testing.TB, tbl *icebergtest.Table, n, offset int, size int64) []icebergtest.Change {
 	t.Helper()
 	meta := tbl.State().Metadata
 	spec, field := meta.PartitionSpec(), 0
@@ -27,7 +34,7 @@ func bare(t testing.TB, tbl *icebergtest.Table, n, offset int) []icebergtest.Cha
 	for i := range n {
 		partition := fmt.Sprintf("2026-11-30T13/region=eu-central-1/shop=%07d", offset+i)
 		b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, fmt.Sprintf("%s/data/%d-%d.parquet", meta.Location(), len(meta.Snapshots()), i),
-			iceberg.ParquetFile, map[int]any{field: partition}, nil, nil, 1_234_567, 123_456_789)
+			iceberg.ParquetFile, map[int]any{field: partition}, nil, nil, 1_234_567, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,6 +66,7 @@ func TestLargeTables(t *testing.T) {
 	w := icebergtest.NewWorld(t)
 	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
 	tbl.Commit(bare(t, tbl, partitions, 0)...)
+	want := scanned(t, w, tbl)
 	for _, n := range stops {
 		l := newLooker(t, w, observe)
 		items := &sizes{failingItems: failingItems{Items: state.NewMemory(), left: -1}}
@@ -69,8 +77,8 @@ func TestLargeTables(t *testing.T) {
 		if again := l.tell(t, "t"); len(again) > 0 || !crashed {
 			t.Fatalf("stopped at write %d (%t): the next look fails: %v", n, crashed, again)
 		}
-		if diff := cmp.Diff(scanned(t, w, tbl), l.counters(t, tbl.State().ID)); diff != "" {
-			t.Fatalf("stopped at write %d:\n%s", n, diff)
+		if got := l.counters(t, tbl.State().ID); !slices.Equal(want, got) {
+			t.Fatalf("stopped at write %d:\n%s", n, cmp.Diff(want, got))
 		}
 		if items.largest > 400<<10-4<<10 {
 			t.Errorf("an item of %d bytes", items.largest)
@@ -94,4 +102,47 @@ func TestLargeTables(t *testing.T) {
 	}
 	t.Logf("%d partitions in %d shards, the largest item has %d bytes; a look at a commit to three of them writes %d items and takes %s", partitions, head.ShardCount,
 		items.largest, items.writes, took.Round(time.Millisecond))
+}
+
+// TestLargeTablesAskFewShards: a decision reads the shards that it needs. Where every partition is due one is enough; a condition that no partition fulfils,
+// while the largest figures of each shard do together, costs each shard once.
+func TestLargeTablesAskFewShards(t *testing.T) {
+	t.Parallel()
+	const partitions = 300
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+	tbl.Commit(bare(t, tbl, partitions, 0)...)
+	tbl.Commit(bare(t, tbl, partitions/2, 0)...)
+	tbl.Commit(sized(t, tbl, partitions/2, partitions, 380_000_000)...)
+	for policyText, want := range map[string]struct {
+		due   bool
+		reads func(shards int64) bool
+	}{
+		"rewrite_data_files: {trigger: {small-files: 3}}":                                     {false, func(int64) bool { return true }},
+		"rewrite_data_files: {trigger: {small-files: 1}}":                                     {true, func(shards int64) bool { return shards == 1 }},
+		"rewrite_data_files: {trigger: {small-files: 2}}":                                     {true, func(shards int64) bool { return shards == 1 }},
+		"rewrite_data_files: {trigger: {when: data-files >= 2 and small-bytes >= 300000000}}": {false, func(shards int64) bool { return shards > 1 && shards <= 16 }},
+	} {
+		l := newLooker(t, w, observe)
+		document, err := policy.ParseYAML([]byte(observe + policyText))
+		if err != nil {
+			t.Fatal(policyText, err)
+		}
+		reads := &calls{Items: state.NewMemory()}
+		l.over(reads, document)
+		l.tell(t, "t")
+		head, err := l.state.LoadHead(t.Context(), tbl.State().ID)
+		if err != nil || head.ShardCount == 0 || head.Decision == nil {
+			t.Fatalf("%+v, %v", head, err)
+		}
+		reads.reads.Store(0)
+		l.tell(t, "t")
+		shards := reads.reads.Load() - lookCounts().ItemReads
+		if head.ShardCount != 16 {
+			t.Fatalf("%d shards", head.ShardCount)
+		}
+		if due := slices.Contains(head.Decision.Due, maintenance.RewriteDataFiles); due != want.due || !want.reads(shards) {
+			t.Errorf("%s: due %v, %d of %d shards read", policyText, head.Decision.Due, shards, head.ShardCount)
+		}
+	}
 }

@@ -27,23 +27,11 @@ func ours(changes []change) []change {
 
 // add adds partitions as they were, changed by what a run did to them. A run may have seen files that the counters had not: no count falls below 0.
 func (l *leftovers) add(partitions state.Counters, made []change) {
-	for _, c := range made {
-		partitions = add(partitions, c)
-	}
-	for _, p := range partitions {
+	for _, p := range add(partitions, made...) {
 		l.smallFiles = max(l.smallFiles, p.SmallFiles)
 		l.positionDeleteFiles += max(0, p.PositionDeleteFiles)
 		l.equalityDeleteFiles += max(0, p.EqualityDeleteFiles)
 	}
-}
-
-// part is what changes did to one shard.
-func part(changes []change, shard, count int) []change {
-	out := make([]change, len(changes))
-	for i, c := range changes {
-		out[i] = c.of(shard, count)
-	}
-	return out
 }
 
 // digest adds a shard that nothing has touched.

@@ -61,25 +61,40 @@ func (i *index) longest(object string) (maintenance.TableID, bool) {
 func (f *Function) folders(ctx context.Context) (map[string]maintenance.TableID, error) {
 	tables := map[string]maintenance.TableID{}
 	for _, name := range f.catalogs() {
-		cat, _, err := f.deps.Catalog(ctx, name)
+		err := f.foldersOf(ctx, name, tables)
+		if denied(err) {
+			// Nobody can repeat that into success, and the tables that were listed are found.
+			whole := maintenance.TableID{Catalog: name}
+			f.deps.Log.ErrorContext(ctx, "list tables of catalog", "catalog", name, "error", f.denial(whole, err))
+			err = f.countDenied(whole)
+		}
 		if err != nil {
 			return nil, err
 		}
-		for id, err := range cat.Tables(ctx, "") {
-			if err != nil {
-				return nil, err
-			}
-			ptr, err := cat.Load(ctx, id)
-			if err != nil {
-				continue // dropped meanwhile, or not readable: the others are found
-			}
-			at, err := store.Canonical(ptr.MetadataLocation)
-			if err != nil {
-				continue
-			}
-			id.Catalog = name
-			tables[at[:strings.LastIndexByte(at, '/')+1]] = id
-		}
 	}
 	return tables, nil
+}
+
+// foldersOf reads those of one catalog.
+func (f *Function) foldersOf(ctx context.Context, name string, tables map[string]maintenance.TableID) error {
+	cat, _, err := f.deps.Catalog(ctx, name)
+	if err != nil {
+		return err
+	}
+	for id, err := range cat.Tables(ctx, "") {
+		if err != nil {
+			return err
+		}
+		ptr, err := cat.Load(ctx, id)
+		if err != nil {
+			continue // dropped meanwhile, or not readable: the others are found
+		}
+		at, err := store.Canonical(ptr.MetadataLocation)
+		if err != nil {
+			continue
+		}
+		id.Catalog = name
+		tables[at[:strings.LastIndexByte(at, '/')+1]] = id
+	}
+	return nil
 }

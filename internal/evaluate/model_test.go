@@ -19,6 +19,9 @@ type Counts struct{ ObjectReads, ItemReads, ItemWrites int64 }
 // new is one write more.
 func lookCounts() Counts { return Counts{ObjectReads: 3, ItemReads: 2, ItemWrites: 2} }
 
+// idleCounts are those of a look at a table to which nobody has committed: the metadata file alone.
+func idleCounts() Counts { return Counts{ObjectReads: 1, ItemReads: 2, ItemWrites: 2} }
+
 // Prices in dollars, us-east-1, on demand: docs/cost.md names them.
 const (
 	getPrice        = 0.0004 / 1000
@@ -27,23 +30,27 @@ const (
 	messagePrice    = 0.4 / 1e6
 	invocationPrice = 0.2 / 1e6
 	gbSecondPrice   = 0.0000133334
+	logPrice        = 0.5 / 1e9
 )
 
 // look is the model of one look: memory in GB, milliseconds billed, messages of SQS, invocations.
 type modelledLook struct {
 	counts                          Counts
 	memoryGB, ms, messages, invoked float64
+	// logged is the bytes of log lines: those that Lambda itself writes of an invocation. A look that finds nothing new writes none.
+	logged float64
 }
 
 func (m modelledLook) dollars() float64 {
 	c := m.counts
 	return float64(c.ObjectReads)*getPrice + float64(c.ItemReads)*itemReadPrice + float64(c.ItemWrites)*2*itemWritePrice +
-		m.messages*messagePrice + m.invoked*invocationPrice + m.memoryGB*m.ms/1000*gbSecondPrice
+		m.messages*messagePrice + m.invoked*invocationPrice + m.memoryGB*m.ms/1000*gbSecondPrice +
+		m.logged*logPrice
 }
 
 // perCommit: a look for each commit, a message that is sent, received and deleted, ten of them a batch, 100 ms of which are waiting for answers.
 func perCommit() modelledLook {
-	return modelledLook{counts: lookCounts(), memoryGB: 0.25, ms: 100, messages: 1.2, invoked: 0.1}
+	return modelledLook{counts: lookCounts(), memoryGB: 0.25, ms: 100, messages: 1.2, invoked: 0.1, logged: 0.1 * 300}
 }
 
 // TestCostModel keeps docs/cost.md in step with the counts, and within the promises.
@@ -55,7 +62,8 @@ func TestCostModel(t *testing.T) {
 	}
 	commit := perCommit().dollars() * 1e6
 	idle := perCommit()
-	idle.counts = Counts{ObjectReads: 1, ItemReads: 3, ItemWrites: 2}
+	idle.counts = idleCounts()
+	idle.counts.ItemReads++ // schedule's
 	fleet := idle.dollars() * 1000 * 24 * 30
 	for _, line := range []string{
 		fmt.Sprintf("**$%.2f** per million commits", commit), fmt.Sprintf("**$%.2f** a month", fleet),

@@ -10,7 +10,7 @@ import (
 )
 
 // signal tells what alarms watch of a table that is maintained: how much is due, and whether its budget is spent. Where nobody asked for runs, debt is no
-// fault.
+// fault. A table that owes nothing says nothing: the alarms take silence for that, and log lines are paid by the byte.
 func (f *Function) signal(v *view, head state.Head, out verdict) error {
 	if f.deps.Metrics == nil || f.deps.ObserveOnly || v.policy.Mode() != policy.Maintain || out.record.Skip != "" {
 		return nil
@@ -18,6 +18,9 @@ func (f *Function) signal(v *view, head state.Head, out verdict) error {
 	now, over := f.deps.Now(), 0.0
 	if v.policy.Gates().OverBudget(spentThisMonth(head.Spending, now)) {
 		over = 1
+	}
+	if out.debt == 0 && over == 0 {
+		return nil
 	}
 	return f.deps.Metrics.Emit(now, v.id, "", []telemetry.Metric{
 		{Name: contract.MetricDebt, Unit: telemetry.Count, Value: out.debt}, {Name: contract.MetricOverBudget, Unit: telemetry.Count, Value: over},

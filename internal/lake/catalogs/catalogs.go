@@ -26,6 +26,9 @@ var (
 	ErrConflict = errors.New("catalog pointer moved")
 	// ErrRefused says that the catalog said a definite no: not allowed, invalid.
 	ErrRefused = errors.New("refused by the catalog")
+	// ErrPermission says that the catalog let a read not happen: whoever asks lacks a grant, or the catalog does not know them. A commit never returns it: a
+	// denied commit is ErrRefused.
+	ErrPermission = errors.New("not permitted by the catalog")
 	// ErrTransient says that a read may succeed when repeated. A commit never returns it.
 	ErrTransient = errors.New("transient catalog error")
 )

@@ -243,6 +243,8 @@ func glueReadError(err error) error {
 		switch {
 		case api.ErrorCode() == "EntityNotFoundException":
 			return fmt.Errorf("%w: %w", ErrNoSuchTable, err)
+		case slices.Contains([]string{"AccessDeniedException", "AccessDenied", "GlueEncryptionException"}, api.ErrorCode()):
+			return fmt.Errorf("%w: %w", ErrPermission, err)
 		case api.ErrorFault() == smithy.FaultServer, strings.Contains(api.ErrorCode(), "Throttl"), api.ErrorCode() == "OperationTimeoutException",
 			api.ErrorCode() == "ResourceNotReadyException":
 			return fmt.Errorf("%w: %w", ErrTransient, err)

@@ -151,6 +151,28 @@ func TestGlueTableTypes(t *testing.T) {
 	}
 }
 
+// TestGlueErrorsOfReads: what Glue denies is told apart from what may pass and from what is unknown.
+func TestGlueErrorsOfReads(t *testing.T) {
+	for kind, want := range map[string]error{
+		"AccessDeniedException": catalogs.ErrPermission, "GlueEncryptionException": catalogs.ErrPermission, "EntityNotFoundException": catalogs.ErrNoSuchTable,
+		"OperationTimeoutException": catalogs.ErrTransient, "InvalidInputException": nil,
+	} {
+		inner := catalogtest.NewGlueServer(t)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-amz-json-1.1")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"__type":%q,"Message":"no"}`, kind)
+		}))
+		t.Cleanup(server.Close)
+		_, err := openGlue(t, inner, map[string]string{"glue.endpoint": server.URL}).Load(t.Context(), table("db", "t"))
+		for _, class := range []error{catalogs.ErrPermission, catalogs.ErrNoSuchTable, catalogs.ErrTransient, catalogs.ErrRefused} {
+			if is := errors.Is(err, class); is != errors.Is(want, class) {
+				t.Errorf("%s: %v, is %v: %t", kind, err, class, is)
+			}
+		}
+	}
+}
+
 // TestGlueErrorsOfUpdateTable maps each answer to one end, and counts the attempts.
 func TestGlueErrorsOfUpdateTable(t *testing.T) {
 	for _, test := range []struct {

@@ -58,6 +58,9 @@ func (c *REST) read(ctx context.Context, r call, answer any) error {
 			}
 			return nil
 		}
+		if status, is := errors.AsType[*statusError](err); is && (status.status == http.StatusForbidden || status.status == http.StatusUnauthorized) {
+			return fmt.Errorf("%w: %w", ErrPermission, err)
+		}
 		if !transient(err) {
 			return err
 		}

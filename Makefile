@@ -24,7 +24,7 @@ MUTANTS     ?= .
 CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-lint infra-example infra-golden e2e e2e-mutants synth diff deploy destroy
+.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-lint infra-example infra-golden e2e e2e-arm64 e2e-mutants synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,8 +97,12 @@ diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c wareho
 e2e: ## run the synthesised deployment on this machine: real functions, queues, rules, state machine, policies held on every call (no account, no Node)
 	$(GO) test -count=1 -timeout 8m -tags e2e ./internal/local/cloud/e2e -args -mutants 'EventPattern|Policy[0-9A-F]{8}/'
 
-e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some)
-	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -survivors $(CURDIR)/bin/e2e/survivors.txt
+e2e-arm64: build ## start the seven functions for arm64, as they would be deployed, under qemu (package qemu-user-static); skipped without it, unless STRICT=1
+	@$(GO) test -count=1 -v -timeout 8m -tags e2e -run 'TestEmulated$$' ./internal/local/cloud/e2e -args -emulated
+
+e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some); goes on where it stopped (bin/e2e/verdicts.jsonl)
+	@mkdir -p bin/e2e
+	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -done $(CURDIR)/bin/e2e/verdicts.jsonl -survivors $(CURDIR)/bin/e2e/survivors.txt
 
 golden: ## write the golden files and case files anew and show the difference
 	$(GO) test $$(grep -rl 'flag.Bool("update"' --include=*_test.go functions internal | xargs -n1 dirname | sort -u | sed 's#^#./#') -update

@@ -30,7 +30,8 @@ type mapRun struct {
 	tolerance             tolerance
 
 	mu       sync.Mutex
-	results  []Result // by batch; zero until the child ended
+	children []*execution // by batch; nil until the child started
+	results  []Result     // by batch; zero until the child ended
 	progress Progress
 	first    *Result // the first failure
 }
@@ -50,7 +51,7 @@ func (t tolerance) exceeded(failed, total int) bool {
 
 // distributed runs a DISTRIBUTED Map.
 func (v *visit) distributed(ctx context.Context) (*data, error) {
-	r, err := v.newMapRun(ctx)
+	r, started, err := v.openMapRun(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +59,7 @@ func (v *visit) distributed(ctx context.Context) (*data, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := v.event("MapRunStarted", nil); err != nil {
+	if err := v.event(started, nil); err != nil {
 		return nil, err
 	}
 	err = inParallel(ctx, workers, len(r.batches), r.child)
@@ -90,6 +91,28 @@ func (v *visit) distributed(ctx context.Context) (*data, error) {
 	return out, nil
 }
 
+// openMapRun starts a Map run, or takes up the one that a redrive goes on with. It says what the history calls that.
+func (v *visit) openMapRun(ctx context.Context) (*mapRun, string, error) {
+	if r := v.mapRun; v.again && r != nil {
+		v.mapRun, v.again = nil, false // a retry is a new Map run
+		r.reopen(v)
+		v.mapRun = r
+		return r, "MapRunRedriven", nil
+	}
+	v.mapRun = nil
+	r, err := v.newMapRun(ctx)
+	v.mapRun = r
+	return r, "MapRunStarted", err
+}
+
+// reopen forgets what did not succeed.
+func (r *mapRun) reopen(v *visit) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.visit, r.first = v, nil
+	r.progress = Progress{Total: r.progress.Total, Succeeded: r.progress.Succeeded}
+}
+
 func (v *visit) newMapRun(ctx context.Context) (*mapRun, error) {
 	m := v.state.Map
 	items, err := v.source(ctx)
@@ -115,7 +138,7 @@ func (v *visit) newMapRun(ctx context.Context) (*mapRun, error) {
 			return nil, checkSize(fmt.Sprintf("input of child %d", i), v.state.Name, len(b.input.raw))
 		}
 	}
-	r.results = make([]Result, len(r.batches))
+	r.results, r.children = make([]Result, len(r.batches)), make([]*execution, len(r.batches))
 	r.progress.Total = len(items)
 	for _, bound := range []struct {
 		number *asl.Number
@@ -150,11 +173,17 @@ func identity(parts ...string) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
-// child runs the child of one batch.
+// child runs the child of one batch; in a redrive one that failed goes on where it failed, and one that succeeded is left alone.
 func (r *mapRun) child(ctx context.Context, i int) error {
-	v := r.visit
-	x := newExecution(v.rt, &v.state.Map.Processor, r.machineARN, identity(r.uuid, fmt.Sprint(i)), r.batches[i].input)
-	x.invoke = v.invoke
+	v, x := r.visit, r.children[i]
+	switch {
+	case r.results[i].Status == Succeeded: // before a redrive
+		return nil
+	case x != nil:
+		return r.record(ctx, i, x.redrive(ctx))
+	}
+	x = newExecution(v.rt, &v.state.Map.Processor, r.machineARN, identity(r.uuid, fmt.Sprint(i)), r.batches[i].input)
+	x.invoke, r.children[i] = v.invoke, x
 	return r.record(ctx, i, x.run(ctx))
 }
 

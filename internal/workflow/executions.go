@@ -39,6 +39,8 @@ type Description struct {
 	MachineARN string
 	Name       string
 	Input      json.RawMessage
+	// RedriveCount is how often the execution was redriven.
+	RedriveCount int
 }
 
 // Starter starts executions and waits for them. AwaitExecution returns when the execution has ended.
@@ -68,9 +70,14 @@ type Executions struct {
 }
 
 type registered struct {
-	description Description // guarded by Executions.mu
+	// work is the life of the process, which functions get: an execution outlives who started it.
+	work context.Context //nolint:containedctx // a redrive needs it
+	kill context.CancelFunc
+
+	// Guarded by Executions.mu.
+	description Description
+	execution   *execution // nil when it could not even begin
 	stop        context.CancelCauseFunc
-	kill        context.CancelFunc
 	done        chan struct{}
 }
 
@@ -112,33 +119,46 @@ func (x *Executions) StartExecution(ctx context.Context, s Start) (Started, erro
 		}
 		return Started{}, fmt.Errorf("start execution %s: %w", arn, ErrExecutionAlreadyExists)
 	}
-	work, kill := context.WithCancel(context.WithoutCancel(ctx))
-	life, stop := context.WithCancelCause(work)
-	r := &registered{stop: stop, kill: kill, done: make(chan struct{})}
+	r := &registered{}
+	r.work, r.kill = context.WithCancel(context.WithoutCancel(ctx))
 	r.description = Description{MachineARN: s.MachineARN, Name: s.Name, Input: bytes.Clone(s.Input)}
-	r.description.Result = Result{ARN: arn, Status: Running, StartedAt: x.rt.Clock.Now()}
+	r.description.Result = Result{ARN: arn, StartedAt: x.rt.Clock.Now()}
 	x.runs[arn] = r
-	x.running.Go(func() { x.follow(work, life, m, r) })
+	//nolint:contextcheck // see registered.work
+	run, err := m.prepare(r.work, Execution{MachineARN: s.MachineARN, Name: s.Name, Input: r.description.Input}, x.rt)
+	r.execution = run
+	//nolint:contextcheck // see registered.work
+	x.follow(r, func(life context.Context) (Result, error) {
+		if err != nil {
+			return Result{}, err
+		}
+		return run.within(r.work, life, run.run)
+	})
 	return Started{arn, r.description.StartedAt}, nil
 }
 
-// follow runs a registered execution and records its end. Functions that outlive their state keep running: only Close ends work.
-func (x *Executions) follow(work, life context.Context, m *Machine, r *registered) {
-	e := Execution{MachineARN: r.description.MachineARN, Name: r.description.Name, Input: r.description.Input}
-	result, err := m.run(work, life, e, x.rt)
-	if err != nil && result.Status == "" {
-		result = Result{ARN: r.description.ARN, Status: Failed, Error: "States.Runtime", Cause: err.Error(), StoppedAt: x.rt.Clock.Now()}
-	}
-	x.mu.Lock()
-	result.StartedAt = r.description.StartedAt
-	r.description.Result = result
-	d := r.description
-	x.mu.Unlock()
-	r.stop(nil)
-	if x.onEnd != nil {
-		x.onEnd(d)
-	}
-	close(r.done)
+// follow runs a registered execution beside the caller, who holds x.mu, and records its end. Functions that outlive their state keep running: only
+// Close ends work.
+func (x *Executions) follow(r *registered, run func(life context.Context) (Result, error)) {
+	life, stop := context.WithCancelCause(r.work)
+	done := make(chan struct{})
+	r.stop, r.done, r.description.Status = stop, done, Running
+	x.running.Go(func() {
+		result, err := run(life)
+		if err != nil && result.Status == "" {
+			result = Result{ARN: r.description.ARN, Status: Failed, Error: "States.Runtime", Cause: err.Error(), StoppedAt: x.rt.Clock.Now()}
+		}
+		x.mu.Lock()
+		result.StartedAt = r.description.StartedAt
+		r.description.Result = result
+		d := r.description
+		x.mu.Unlock()
+		stop(nil)
+		if x.onEnd != nil {
+			x.onEnd(d)
+		}
+		close(done)
+	})
 }
 
 func (x *Executions) find(arn string) (*registered, error) {
@@ -158,7 +178,10 @@ func (x *Executions) StopExecution(_ context.Context, arn, name, cause string) e
 	if err != nil {
 		return err
 	}
-	r.stop(&stopError{name, cause})
+	x.mu.Lock()
+	stop := r.stop
+	x.mu.Unlock()
+	stop(&stopError{name, cause})
 	return nil
 }
 
@@ -179,8 +202,11 @@ func (x *Executions) AwaitExecution(ctx context.Context, arn string) (Descriptio
 	if err != nil {
 		return Description{}, err
 	}
+	x.mu.Lock()
+	done := r.done
+	x.mu.Unlock()
 	select {
-	case <-r.done:
+	case <-done:
 		return x.DescribeExecution(ctx, arn)
 	case <-ctx.Done():
 		return Description{}, ctx.Err()

@@ -22,33 +22,52 @@ type execution struct {
 	arn, name  string
 	input      *data
 	startedAt  time.Time
+	timeout    time.Duration // of the whole execution, 0 for none
 	history    *history
 	invoke     func(Invocation) (json.RawMessage, error)
 	sequence   func() int // numbers what the execution names: Map runs and nested executions
+
+	// at is the state that the scope is in, and where a redrive goes on.
+	at position
+	// mapRun is the run of the DISTRIBUTED Map that the scope is in; a redrive takes it up again.
+	mapRun *mapRun
 }
 
-// run runs an execution. work is the life of the process, which functions get; life ends the execution.
-func (m *Machine) run(work, life context.Context, e Execution, rt Runtime) (Result, error) {
+// position is a state at its entry.
+type position struct {
+	name  string
+	input *data
+	frame *frame
+}
+
+// prepare makes an execution that is to run. work is the life of the process, which functions get.
+func (m *Machine) prepare(work context.Context, e Execution, rt Runtime) (*execution, error) {
 	if err := CheckName(e.Name); err != nil {
-		return Result{}, err
+		return nil, err
 	}
 	if len(e.Input) == 0 {
 		e.Input = json.RawMessage(`{}`)
 	}
 	input, err := textData(e.Input)
 	if err != nil {
-		return Result{}, fmt.Errorf("read input of execution %s: %w: %w", e.Name, ErrInvalidInput, err)
+		return nil, fmt.Errorf("read input of execution %s: %w: %w", e.Name, ErrInvalidInput, err)
 	}
 	if len(input.raw) > MaxStateBytes {
-		return Result{}, fmt.Errorf("input of execution %s has %d bytes, at most %d are allowed: %w", e.Name, len(input.raw), MaxStateBytes, ErrInvalidInput)
+		return nil, fmt.Errorf("input of execution %s has %d bytes, at most %d are allowed: %w", e.Name, len(input.raw), MaxStateBytes, ErrInvalidInput)
 	}
 	rt.Observe = serial(rt.Observe)
 	x := newExecution(rt, &m.definition.Scope, e.MachineARN, e.Name, input)
 	x.invoke = func(call Invocation) (json.RawMessage, error) { return rt.Host.Invoke(work, call) }
+	x.timeout = time.Duration(m.definition.TimeoutSeconds) * time.Second
+	return x, nil
+}
+
+// within runs the execution, or redrives it, for as long as its life and its timeout allow.
+func (x *execution) within(work, life context.Context, run func(context.Context) Result) (Result, error) {
 	ctx, cancel := context.WithCancelCause(life)
 	defer cancel(nil)
-	if s := m.definition.TimeoutSeconds; s > 0 {
-		fired, stop := rt.Clock.After(time.Duration(s) * time.Second)
+	if x.timeout > 0 {
+		fired, stop := x.rt.Clock.After(x.timeout)
 		defer stop()
 		go func() {
 			select {
@@ -58,7 +77,7 @@ func (m *Machine) run(work, life context.Context, e Execution, rt Runtime) (Resu
 			}
 		}()
 	}
-	r := x.run(ctx)
+	r := run(ctx)
 	if r.Status == Aborted && work.Err() != nil {
 		return r, fmt.Errorf("run execution %s: %w", x.arn, context.Cause(work))
 	}
@@ -77,12 +96,17 @@ func newExecution(rt Runtime, scope *asl.Scope, machineARN, name string, input *
 
 // run runs the scope to its end and says how it ended.
 func (x *execution) run(ctx context.Context) Result {
-	r := Result{ARN: x.arn, StartedAt: x.startedAt}
 	err := x.history.add(Event{Type: "ExecutionStarted", Data: x.input.raw})
 	var out *data
 	if err == nil {
-		out, err = x.runScope(ctx, newFrame(nil), x.scope, x.input)
+		out, err = x.follow(ctx, position{x.scope.StartAt, x.input, newFrame(nil)}, false)
 	}
+	return x.end(ctx, out, err)
+}
+
+// end records how the scope ended.
+func (x *execution) end(ctx context.Context, out *data, err error) Result {
+	r := Result{ARN: x.arn, StartedAt: x.startedAt}
 	end := Event{}
 	var failure *TaskError
 	var stop *stopError
@@ -109,7 +133,26 @@ func (x *execution) run(ctx context.Context) Result {
 	return r
 }
 
-// runScope runs states from the scope's entry to an end. Errors are *TaskError, or the context's when the execution was stopped.
+// follow runs the execution's own states from a position on, and keeps where it is. Again says that the first state was entered before.
+func (x *execution) follow(ctx context.Context, at position, again bool) (*data, error) {
+	for {
+		x.at = at
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		v := &visit{execution: x, frame: at.frame, state: x.scope.States[at.name], input: at.input, enteredAt: x.rt.Clock.Now(), again: again}
+		output, next, err := v.run(ctx)
+		if failure, is := errors.AsType[*TaskError](err); is && failure.Name == asl.ErrorDataLimit {
+			x.mapRun = nil // AWS redrives such a Map as a whole
+		}
+		if err != nil || next == "" {
+			return output, err
+		}
+		at, again, x.mapRun = position{next, output, at.frame}, false, nil
+	}
+}
+
+// runScope runs an iteration of an INLINE Map to its end. Errors are *TaskError, or the context's when the execution was stopped.
 func (x *execution) runScope(ctx context.Context, f *frame, s *asl.Scope, input *data) (*data, error) {
 	for name := s.StartAt; ; {
 		if err := ctx.Err(); err != nil {
@@ -135,6 +178,7 @@ type visit struct {
 	input     *data
 	enteredAt time.Time
 	retries   int
+	again     bool // a redrive: the state was entered before
 }
 
 // outcome is what a state leads to.
@@ -152,8 +196,10 @@ func (v *visit) run(ctx context.Context) (*data, string, error) {
 		return nil, "", err
 	}
 	kind := string(v.state.Type)
-	if err := v.event(kind+"StateEntered", v.input.raw); err != nil {
-		return nil, "", err
+	if !v.again {
+		if err := v.event(kind+"StateEntered", v.input.raw); err != nil {
+			return nil, "", err
+		}
 	}
 	var out outcome
 	var err error

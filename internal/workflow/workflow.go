@@ -11,7 +11,8 @@
 //
 // Known differences from AWS: the result of lambda:invoke has the fields Payload, StatusCode and ExecutedVersion only; a Map without
 // ResultWriter returns the outputs of the children that succeeded, in item order; integers beyond 2^53-1 pass from state to state
-// unchanged where no expression touches them and are an error where one does; execution history is a stream of events, not a log.
+// unchanged where no expression touches them and are an error where one does; execution history is a stream of events, not a log; the context object does
+// not tell how often an execution was redriven.
 package workflow
 
 import (
@@ -182,5 +183,9 @@ func (m *Machine) Functions() []string { return m.definition.Functions() }
 // Run runs one execution to its end. The error is nil when the execution ended by itself, also when it failed: see Result. Ending ctx
 // aborts the execution and is passed to the functions that still run.
 func (m *Machine) Run(ctx context.Context, e Execution, rt Runtime) (Result, error) {
-	return m.run(ctx, ctx, e, rt)
+	x, err := m.prepare(ctx, e, rt)
+	if err != nil {
+		return Result{}, err
+	}
+	return x.within(ctx, ctx, x.run)
 }

@@ -167,6 +167,11 @@ func (c *Cloud) Stop(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
+// RedriveExecution redrives an execution that failed, timed out or was stopped, as an operator would.
+func (c *Cloud) RedriveExecution(ctx context.Context, arn string) error {
+	return c.executions.RedriveExecution(ctx, arn)
+}
+
 // Kill kills all processes of a function, by the verb that names it: plan, compact, ...
 func (c *Cloud) Kill(verb string) int {
 	n := 0

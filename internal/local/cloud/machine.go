@@ -64,7 +64,7 @@ func (c *Cloud) WriteObject(ctx context.Context, bucket, key string, body []byte
 
 // observe asks for what a Distributed Map needs when one starts, and hands events on.
 func (c *Cloud) observe(e workflow.Event) {
-	if m := machineOf(c.current(), e.ExecutionARN); e.Type == "MapRunStarted" && m != nil {
+	if m := machineOf(c.current(), e.ExecutionARN); m != nil && (e.Type == "MapRunStarted" || e.Type == "MapRunRedriven") {
 		execution := strings.Replace(m.ARN, ":stateMachine:", ":execution:", 1)
 		c.guard.role(m.RoleArn, iam.Request{Action: "states:StartExecution", Resource: m.ARN})
 		for _, action := range []string{"states:DescribeExecution", "states:StopExecution", "states:RedriveExecution"} {

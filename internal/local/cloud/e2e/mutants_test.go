@@ -3,11 +3,15 @@
 package e2e
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -20,6 +24,7 @@ import (
 var (
 	mutate   = flag.String("mutants", "", "drop parts of the template whose names match, one by one, and let the scenarios notice each (all is .)")
 	survived = flag.String("survivors", "", "file that gets the survivors")
+	doneFile = flag.String("done", "", "file that keeps the verdicts: a later call goes on where this one ended, until the template changes")
 )
 
 // mutant is a template with one part dropped.
@@ -293,12 +298,80 @@ func play(t testing.TB, s scenario, doc map[string]any) string {
 	return j.failures[0]
 }
 
+// verdict says which scenario noticed a mutant, and by what; By is "" for a mutant that lives.
+type verdict struct {
+	Of, Mutant, By, Why string
+}
+
+// examine plays scenarios on a mutant until one notices it.
+func examine(t testing.TB, m mutant) verdict {
+	for _, s := range inOrder(m.name) {
+		if why := play(t, s, m.doc); why != "" {
+			first, _, _ := strings.Cut(why, "\n")
+			return verdict{edition(t), m.name, s.name, fmt.Sprintf("%.160s", first)}
+		}
+	}
+	return verdict{edition(t), m.name, "", ""}
+}
+
+// edition is a digest of what the verdicts are about: the template and the configuration.
+func edition(t testing.TB) string {
+	h := sha256.New()
+	for _, name := range []string{"template.json", "firn.yaml"} {
+		data, err := os.ReadFile(filepath.Join(root, "infra", "testdata", "e2e", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.Write(data)
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// judged are the verdicts of earlier calls on this very template, by mutant. A later line of the file replaces an earlier one.
+func judged(t testing.TB) map[string]verdict {
+	known := map[string]verdict{}
+	if *doneFile == "" {
+		return known
+	}
+	data, err := os.ReadFile(*doneFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	of := edition(t)
+	for line := range strings.Lines(string(data)) {
+		var v verdict
+		if err := json.Unmarshal([]byte(line), &v); err == nil && v.Of == of { // a line cut short by a kill is judged anew
+			known[v.Mutant] = v
+		}
+	}
+	return known
+}
+
+// keep adds a verdict to the file of verdicts.
+func keep(t testing.TB, v verdict) {
+	if *doneFile == "" {
+		return
+	}
+	line, err := json.Marshal(v)
+	if err == nil {
+		var f *os.File
+		if f, err = os.OpenFile(*doneFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err == nil {
+			_, err = f.Write(append(line, '\n'))
+			err = errors.Join(err, f.Close())
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestMutants drops parts of the template one by one; at least 95 of 100 are noticed by some scenario. The others are listed.
 func TestMutants(t *testing.T) {
 	if *mutate == "" {
 		t.Skip("-mutants names none: make e2e-mutants")
 	}
 	chosen := regexp.MustCompile(*mutate)
+	known := judged(t)
 	var all, alive []string
 	var mu sync.Mutex
 	slots := make(chan struct{}, 2)
@@ -310,23 +383,22 @@ func TestMutants(t *testing.T) {
 		slots <- struct{}{}
 		running.Go(func() {
 			defer func() { <-slots }()
-			by, why := "", ""
-			for _, s := range inOrder(m.name) {
-				if why = play(t, s, m.doc); why != "" {
-					by = s.name
-					break
-				}
+			v, is := known[m.name]
+			if !is {
+				v = examine(t, m)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, m.name)
-			if by == "" {
+			if !is {
+				keep(t, v)
+			}
+			if v.By == "" {
 				alive = append(alive, m.name)
 				t.Logf("ALIVE  %s", m.name)
 				return
 			}
-			first, _, _ := strings.Cut(why, "\n")
-			t.Logf("caught %s by %s: %.160s", m.name, by, first)
+			t.Logf("caught %s by %s: %s", m.name, v.By, v.Why)
 		})
 	}
 	running.Wait()

@@ -13,6 +13,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/icebergtest"
+	"firn/internal/local/cloud/template"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 	"firn/internal/workflow"
@@ -85,15 +86,7 @@ func newVersionInMidRun(t testing.TB, doc map[string]any) {
 	tbl := d.table("t")
 	tbl.fill(10, 1)
 	want := tbl.content()
-	next := newVersions(t, doc)
-	at := place()
-	at.Versions = map[string]int{}
-	for id := range next["Resources"].(map[string]any) {
-		if strings.HasSuffix(id, "NEXT") {
-			at.Versions[id] = 2
-		}
-	}
-	stack, err := read(next, at)
+	stack, err := read(nextVersions(t, doc))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,14 +122,21 @@ func newVersionInMidRun(t testing.TB, doc map[string]any) {
 	d.clean()
 }
 
-// newVersions is a template in which each published version is a new one; those of the old template are retained.
-func newVersions(t testing.TB, doc map[string]any) map[string]any {
+// nextVersions is a template in which each published version is a new one, and a place where they have the number 2. Those of the old template are retained.
+func nextVersions(t testing.TB, doc map[string]any) (map[string]any, template.Place) {
 	t.Helper()
 	data, err := json.Marshal(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return decode(t, strings.ReplaceAll(string(data), "VERSION", "NEXT"))
+	next, at := decode(t, strings.ReplaceAll(string(data), "VERSION", "NEXT")), place()
+	at.Versions = map[string]int{}
+	for id := range next["Resources"].(map[string]any) {
+		if strings.HasSuffix(id, "NEXT") {
+			at.Versions[id] = 2
+		}
+	}
+	return next, at
 }
 
 // TestPowers: what roles must not do is refused, whoever has taken their place.

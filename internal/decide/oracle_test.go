@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 
@@ -128,7 +129,7 @@ func selectFiles(t *testing.T, ref *icebergtest.Ref, table *lake.Table, request 
 	if _, err := table.Ordering(opts, request.Args["sort_order"]); err != nil {
 		return nil, 0, err
 	}
-	condition, err := where.Parse(request.Args["where"], schemaOf(t, table))
+	condition, err := where.Parse(request.Args["where"], schemaOf(t, table), time.Time{})
 	if err != nil {
 		return nil, 0, err
 	}

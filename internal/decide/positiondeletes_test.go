@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 
@@ -77,7 +78,7 @@ func TestPositionDeletesOracle(t *testing.T) {
 func positionDeletes(t *testing.T, ref *icebergtest.Ref, table *lake.Table, condition string) []decide.PositionDelete {
 	t.Helper()
 	ctx := context.Background()
-	filter, err := where.Parse(condition, schemaOf(t, table))
+	filter, err := where.Parse(condition, schemaOf(t, table), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}

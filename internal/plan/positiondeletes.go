@@ -187,7 +187,7 @@ func (p *planner) condition() (*where.Where, error) {
 	if err != nil {
 		return nil, err
 	}
-	condition, err := where.Parse(text, schema)
+	condition, err := where.Parse(text, schema, p.now)
 	if err != nil {
 		return nil, refusef("read where: %v", err)
 	}

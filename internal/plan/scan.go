@@ -34,7 +34,7 @@ func (p *planner) filter() (lake.Filter, error) {
 	if err != nil {
 		return nil, err
 	}
-	condition, err := where.Parse(text, schema)
+	condition, err := where.Parse(text, schema, p.now)
 	if err != nil {
 		return nil, refusef("read where: %v", err)
 	}

@@ -3,6 +3,7 @@ package where
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"firn/internal/maintenance"
 	"firn/internal/sparksql"
@@ -12,6 +13,7 @@ import (
 type binder struct {
 	text   string
 	schema Schema
+	now    time.Time
 }
 
 func (b *binder) errorf(pos int, format string, args ...any) error {

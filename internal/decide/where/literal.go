@@ -50,6 +50,9 @@ func (l literal) compare(o op, c *Column) *node {
 func (b *binder) literal(c *Column, v sparksql.Value) (literal, error) {
 	var l literal
 	var ok bool
+	if v.Kind == sparksql.KindNow {
+		v = b.at(v)
+	}
 	switch c.Type.Kind {
 	case TypeBoolean:
 		l, ok = booleanLiteral(v)
@@ -78,6 +81,26 @@ func (b *binder) literal(c *Column, v sparksql.Value) (literal, error) {
 		return l, b.errorf(v.Pos, "column %s of type %s cannot be compared with %s %s", c.Name(), c.Type.Kind, v.Kind, strconv.Quote(v.String()))
 	}
 	return l, nil
+}
+
+// at is the time that now() or current_date() stands for, less its age. A day less whole days is a day.
+func (b *binder) at(v sparksql.Value) sparksql.Value {
+	word, age, aged := strings.Cut(v.Text, "-")
+	at, day := b.now, word == "today"
+	if day {
+		at = at.Truncate(24 * time.Hour)
+	}
+	if aged {
+		ago, err := time.ParseDuration(age)
+		if err != nil {
+			return v // longer than a Duration: it compares with no column
+		}
+		at, day = at.Add(-ago), day && ago%(24*time.Hour) == 0
+	}
+	if day {
+		return sparksql.Value{Kind: sparksql.KindDate, Text: at.Format(time.DateOnly), Pos: v.Pos}
+	}
+	return sparksql.Value{Kind: sparksql.KindTimestamp, Text: at.Format("2006-01-02 15:04:05.999999"), Pos: v.Pos}
 }
 
 func booleanLiteral(v sparksql.Value) (literal, bool) {

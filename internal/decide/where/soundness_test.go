@@ -246,7 +246,7 @@ func TestSoundness(t *testing.T) {
 	tried, pruned := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := genCondition(t, 3)
-		w, err := where.Parse(c.text, s)
+		w, err := where.Parse(c.text, s, someday())
 		if err != nil {
 			t.Fatalf("%s: %v", c.text, err)
 		}
@@ -301,7 +301,7 @@ func FuzzParse(f *testing.F) {
 	}
 	s := schema(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		w, err := where.Parse(text, s)
+		w, err := where.Parse(text, s, someday())
 		if err != nil {
 			return
 		}

@@ -4,6 +4,8 @@
 package where
 
 import (
+	"time"
+
 	"firn/internal/sparksql"
 )
 
@@ -27,8 +29,9 @@ type File struct {
 }
 
 // Parse reads a condition in Spark's syntax and binds it to a schema. Unknown columns and conditions that no filter on files can express are
-// errors that name position and column (*sparksql.SyntaxError). An empty text matches every file.
-func Parse(text string, schema Schema) (*Where, error) {
+// errors that name position and column (*sparksql.SyntaxError). An empty text matches every file. now is what now(), current_timestamp() and
+// current_date() stand for, in UTC and in microseconds as in Spark.
+func Parse(text string, schema Schema, now time.Time) (*Where, error) {
 	w := &Where{text: text, root: always(), projected: map[int]*node{}}
 	if isBlank(text) {
 		return w, nil
@@ -37,7 +40,7 @@ func Parse(text string, schema Schema) (*Where, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &binder{text: text, schema: schema}
+	b := &binder{text: text, schema: schema, now: now.UTC().Truncate(time.Microsecond)}
 	if w.root, err = b.bind(predicate, false); err != nil {
 		return nil, err
 	}

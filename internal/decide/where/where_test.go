@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/iceberg-go"
 
@@ -58,7 +59,7 @@ func schema(t testing.TB) where.Schema {
 
 func parse(t *testing.T, text string) *where.Where {
 	t.Helper()
-	w, err := where.Parse(text, schema(t))
+	w, err := where.Parse(text, schema(t), someday())
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -283,29 +284,85 @@ func TestProjections(t *testing.T) {
 	}
 }
 
+// someday is when the conditions of these tests are asked: half a minute past noon.
+func someday() time.Time {
+	return time.Date(2024, 3, 18, 12, 0, 30, 123_456_789, time.FixedZone("", 0))
+}
+
+// TestNow compares columns with the current time: to the microsecond, in UTC.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	day := int32(19800) // 2024-03-18
+	now := int64(day)*86_400_000_000 + (12*3600+30)*1_000_000 + 123_456
+	hour := int64(3600) * 1_000_000
+	at := func(v int64) where.File { return bounded(5, i64(v), i64(v)) }
+	on := func(v int32) where.File { return bounded(4, i32(v), i32(v)) }
+	for _, c := range []struct {
+		text string
+		file where.File
+		want bool
+	}{
+		{"ts < now()", at(now), false},
+		{"ts < current_timestamp()", at(now - 1), true},
+		{"ts = current_timestamp", at(now), true},
+		{"ts >= now() - interval 1 hour", at(now - hour), true},
+		{"ts >= now() - interval 1 hour", at(now - hour - 1), false},
+		{"ts > now() - interval '7 days'", at(now - 7*24*hour), false},
+		{"ts between now() - interval 2 hours and now() - interval 1 hour", at(now - 90*hour/60), true},
+		{"ts between now() - interval 2 hours and now() - interval 1 hour", at(now - 30*hour/60), false},
+		{"ts >= current_date()", at(int64(day) * 24 * hour), true},
+		{"ts >= current_date()", at(int64(day)*24*hour - 1), false},
+		{"ts >= current_date() - interval 3 hours", at(int64(day)*24*hour - 3*hour), true},
+		{"ts >= current_date() - interval 3 hours", at(int64(day)*24*hour - 3*hour - 1), false},
+		{"ns <= now()", bounded(11, i64(now*1000), i64(now*1000)), true},
+		{"ns <= now()", bounded(11, i64(now*1000+1), i64(now*1000+1)), false},
+		{"d = current_date()", on(day), true},
+		{"d = current_date", on(day - 1), false},
+		{"d < current_date() - 7", on(day - 8), true},
+		{"d < date_sub(current_date(), 7)", on(day - 7), false},
+		{"d in (current_date() - 1, current_date())", on(day - 1), true},
+		{"d in (current_date() - 1, current_date())", on(day - 2), false},
+		{"d >= now()", on(day), false}, // a date is its midnight
+		{"d > now() - interval 13 hours", on(day), true},
+		{"d > now() - interval 12 hours", on(day), false},
+	} {
+		if got := parse(t, c.text).MayMatch(c.file); got != c.want {
+			t.Errorf("%s: %v, want %v", c.text, got, c.want)
+		}
+	}
+	for _, zone := range []int{-11, 11} {
+		w, err := where.Parse("d = current_date()", schema(t), someday().In(time.FixedZone("", zone*3600)))
+		if err != nil || !w.MayMatch(on(day)) {
+			t.Errorf("zone %d: %v", zone, err)
+		}
+	}
+}
+
 // TestErrors name position and column.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"nosuch = 1":             "line 1, column 1: the table has no column nosuch",
-		"i = 1 and\n  st.aa = 1": "line 2, column 3: the table has no column st.aa; did you mean st.a?",
-		"li.element = 1":         "the table has no column li.element",
-		"isnan(f)":               "the function isnan over column f cannot be translated into a filter on files",
-		"li = 1":                 "column li is nested",
-		"st = 1":                 "column st is nested",
-		"i = 'x'":                `column 5: column i of type int cannot be compared with a string "x"`,
-		"s = 5":                  "column s of type string cannot be compared with a whole number",
-		"d = 5":                  "column d of type date cannot be compared",
-		"d = '2024-02-30'":       "column d of type date cannot be compared",
-		"u = 'x'":                "column u of type uuid cannot be compared",
-		"i":                      "column i of type int is no condition",
-		"i like 'x%'":            "column i of type int has no prefix",
-		"f = 'NaN'":              "column f of type double cannot be compared",
-		"TWIN = 1":               "column TWIN is ambiguous: Twin or twin",
-		"ts > now()":             "column ts of type timestamp cannot be compared",
-		"i = ":                   "want a column or a value",
+		"nosuch = 1":                        "line 1, column 1: the table has no column nosuch",
+		"i = 1 and\n  st.aa = 1":            "line 2, column 3: the table has no column st.aa; did you mean st.a?",
+		"li.element = 1":                    "the table has no column li.element",
+		"isnan(f)":                          "the function isnan over column f cannot be translated into a filter on files",
+		"li = 1":                            "column li is nested",
+		"st = 1":                            "column st is nested",
+		"i = 'x'":                           `column 5: column i of type int cannot be compared with a string "x"`,
+		"s = 5":                             "column s of type string cannot be compared with a whole number",
+		"d = 5":                             "column d of type date cannot be compared",
+		"d = '2024-02-30'":                  "column d of type date cannot be compared",
+		"u = 'x'":                           "column u of type uuid cannot be compared",
+		"i":                                 "column i of type int is no condition",
+		"i like 'x%'":                       "column i of type int has no prefix",
+		"f = 'NaN'":                         "column f of type double cannot be compared",
+		"TWIN = 1":                          "column TWIN is ambiguous: Twin or twin",
+		"i > now()":                         "column i of type int cannot be compared with a timestamp",
+		"s > current_date()":                "column s of type string cannot be compared with a date",
+		"ts > now() - interval 200000 days": "column ts of type timestamp cannot be compared",
+		"i = ":                              "want a column or a value",
 	} {
-		_, err := where.Parse(text, schema(t))
+		_, err := where.Parse(text, schema(t), someday())
 		var syntax *sparksql.SyntaxError
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &syntax) {
 			t.Errorf("%q: error %v, want %q", text, err, want)

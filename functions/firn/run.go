@@ -19,12 +19,12 @@ import (
 type runCommand struct {
 	Table  string   `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
 	Job    []string `help:"Job to run; may be repeated. Default: all of the chain." placeholder:"J"`
-	Due    bool     `help:"Run only what the policy finds due."`
+	Due    bool     `help:"Run only what the policy finds due, as an automatic run would: with its guards and bounds, and not beside another maintainer. firn.mode is not looked at."`
 	DryRun bool     `help:"Plan and report; change nothing."`
 	JSON   bool     `name:"json" help:"Print one JSON object."`
 }
 
-// Run runs the jobs. A person asked, so firn.mode is not looked at; thresholds, arguments and options are those of the table's policy.
+// Run runs the jobs. A person asked, even for what is due, so firn.mode is not looked at; thresholds, arguments and options are those of the table's policy.
 func (c *runCommand) Run(a *app) error {
 	jobs, err := c.jobs()
 	if err != nil {
@@ -34,21 +34,25 @@ func (c *runCommand) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	// What is due is done as an automatic run does it: the triggers' terms, the guards, the bounds on runs and dollars.
+	request := maintenance.Request{DryRun: c.DryRun, Due: c.Due, Automatic: c.Due, Trigger: "run"}
 	if c.Due {
-		if jobs, err = c.due(a, look, jobs); err != nil {
+		var why string
+		if request.Jobs, why, err = c.due(a, look, jobs); err != nil {
 			return err
 		}
-		if len(jobs) == 0 {
-			return a.printRun(maintenance.ReportOutput{Outcome: maintenance.NothingToDo, Reason: "no job is due"}, c.JSON)
+		if why != "" {
+			return a.printRun(maintenance.ReportOutput{Outcome: maintenance.NothingToDo, Reason: why}, c.JSON)
+		}
+	} else {
+		for _, job := range jobs {
+			request.Jobs = append(request.Jobs, look.policy.Request(job))
 		}
 	}
-	request := maintenance.Request{DryRun: c.DryRun, Due: c.Due, Trigger: "run"}
-	for _, job := range jobs {
-		r := look.policy.Request(job)
-		if slices.Contains(c.Job, string(job)) {
+	for _, r := range request.Jobs {
+		if slices.Contains(c.Job, string(r.Job)) {
 			delete(r.Args, "dry_run") // asked for by name: the policy's switch is for runs that nobody asked for
 		}
-		request.Jobs = append(request.Jobs, r)
 	}
 	runner, err := a.runner()
 	if err != nil {
@@ -82,19 +86,20 @@ func (c *runCommand) jobs() ([]maintenance.Job, error) {
 	return slices.DeleteFunc(maintenance.Jobs(), func(job maintenance.Job) bool { return !wanted[job] }), nil
 }
 
-// due keeps the jobs that the table asks for.
-func (c *runCommand) due(a *app, l look, jobs []maintenance.Job) ([]maintenance.Job, error) {
+// due is what an automatic run would be asked for now, of the jobs that were named; why says that there is nothing to ask for.
+func (c *runCommand) due(a *app, l look, jobs []maintenance.Job) (due []maintenance.JobRequest, why string, err error) {
 	health, err := l.health(a)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var due []maintenance.Job
-	for _, d := range health.Due {
-		if job := maintenance.Job(d.Job); d.Due && slices.Contains(jobs, job) {
-			due = append(due, job)
-		}
+	due = slices.DeleteFunc(health.Requests(l.policy), func(r maintenance.JobRequest) bool { return !slices.Contains(jobs, r.Job) })
+	if len(due) == 0 {
+		return nil, "no job is due", nil
 	}
-	return due, nil
+	if other := a.otherMaintainer(l); other != "" {
+		return nil, "skipped: " + other, nil
+	}
+	return due, "", nil
 }
 
 // registerCommand makes a metadata file a table.

@@ -79,6 +79,10 @@ type Due struct {
 	Reason string `json:"reason"`
 	// Call is the statement that does it, where no run does by itself.
 	Call string `json:"call,omitempty"`
+
+	// minInputFiles and aged are the decision's terms for the run (decide.JobDue).
+	minInputFiles int64
+	aged          bool
 }
 
 // History is what is known of earlier runs on the table; the zero value is "nothing".
@@ -111,13 +115,24 @@ func (v *View) Health(ctx context.Context, p policy.Policy, past History) (Healt
 	}
 	slices.Sort(h.Refs)
 	for _, d := range decide.Due(v.dueInput(s, h.Manifests, past), p) {
-		h.Due = append(h.Due, Due{Job: string(d.Job), Due: d.Due, Reason: d.Reason})
+		h.Due = append(h.Due, Due{Job: string(d.Job), Due: d.Due, Reason: d.Reason, minInputFiles: d.MinInputFiles, aged: d.Aged})
 		if d.Due {
 			h.AsksFor = append(h.AsksFor, string(d.Job))
 		}
 	}
 	h.askForSort()
 	return h, nil
+}
+
+// Requests are what an automatic run would be asked for now, job by job in chain order.
+func (h *Health) Requests(p policy.Policy) []maintenance.JobRequest {
+	var requests []maintenance.JobRequest
+	for _, d := range h.Due {
+		if d.Due && d.Call == "" {
+			requests = append(requests, p.DueRequest(maintenance.Job(d.Job), d.minInputFiles, d.aged))
+		}
+	}
+	return requests
 }
 
 func (v *View) manifestCounts() Manifests {

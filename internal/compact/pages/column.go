@@ -189,7 +189,7 @@ type merge struct {
 }
 
 // maxTables is how many entries the tables of one chunk have at most; what is beyond is looked up again.
-const maxTables = 1 << 20
+const maxTables = 1 << 18
 
 // keep remembers the table of the next source; nil where there is none.
 func (m *merge) keep(table []uint32) {

@@ -32,7 +32,7 @@ func TestAlarmsHaveRunbooks(t *testing.T) {
 			t.Errorf("alarm %s: %v", id, alarm.Properties)
 		}
 	}
-	for metric, hours := range map[string]float64{contract.MetricDebt: 6, contract.MetricOverBudget: 1} {
+	for metric, hours := range map[string]float64{contract.MetricDebt: 6, contract.MetricOverBudget: 1, contract.MetricDenied: 1} {
 		found := false
 		for _, alarm := range tp.of("AWS::CloudWatch::Alarm") {
 			p := alarm.Properties
@@ -43,7 +43,7 @@ func TestAlarmsHaveRunbooks(t *testing.T) {
 			t.Errorf("no alarm watches %s for %v hours", metric, hours)
 		}
 	}
-	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 10+3*7 {
+	if n := len(tp.of("AWS::CloudWatch::Alarm")); n != 11+3*7 {
 		t.Errorf("%d alarms", n)
 	}
 }

@@ -125,7 +125,8 @@ func (w *Watch) alarms() []alarm {
 			id: "DebtGrowing", what: "a table has been due three times over for six hours", section: "Debt growing", threshold: 3, periods: 6,
 			metric: worst(contract.MetricDebt),
 		},
-		alarm{id: "BudgetReached", what: "a table has spent its budget of the month", section: "Budget reached", metric: worst(contract.MetricOverBudget)})
+		alarm{id: "BudgetReached", what: "a table has spent its budget of the month", section: "Budget reached", metric: worst(contract.MetricOverBudget)},
+		alarm{id: "PermissionMissing", what: "evaluate may not read a table, or list a catalog", section: "Permission missing", metric: worst(contract.MetricDenied)})
 	for _, name := range contract.Functions() {
 		size, title := w.props.Settings.Functions[name], pipeline.Title(name)
 		fn := p.Functions[name]

@@ -121,6 +121,10 @@ const MetricLedgerDrift = "ledger_drift_partitions"
 // MetricDenied is the name of the metric that counts looks of evaluate which the catalog or the store did not permit.
 const MetricDenied = "looks_denied"
 
+// MetricIgnored is the name of the metric that counts notices of what evaluate does not maintain: tables that are unknown, not entrusted or of a catalog that is
+// not configured, views and tables of other formats.
+const MetricIgnored = "notices_ignored"
+
 // MetricDebt is the name of the metric of what is due on a table in mode maintain, in thresholds (1 is exactly due), and MetricOverBudget that of a table whose
 // budget of the month is spent (1) or not (0); evaluate tells both at each look.
 const (

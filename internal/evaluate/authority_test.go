@@ -1,17 +1,20 @@
 package evaluate_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"firn/internal/authority"
+	"firn/internal/contract"
 	"firn/internal/evaluate"
 	"firn/internal/icebergtest"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/store"
+	"firn/internal/telemetry"
 )
 
 // counting counts the pointers that are read, and fails when told to.
@@ -37,12 +40,13 @@ func fence(t *testing.T, w *icebergtest.World, tables, warehouses []string) (*lo
 		t.Fatal(err)
 	}
 	l := newLooker(t, w, "")
+	l.told = &bytes.Buffer{}
 	touched := &counting{Catalog: w.Catalog}
 	l.fn = evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) {
 			return touched, rules.Store(w.Store), nil
 		},
-		State: l.state, Starter: l, Authority: rules, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler),
+		State: l.state, Starter: l, Authority: rules, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Metrics: telemetry.NewEMF(l.told, contract.FunctionEvaluate),
 	})
 	return l, touched
 }
@@ -56,6 +60,10 @@ func TestEventsOfTablesThatAreNotEntrusted(t *testing.T) {
 	l, touched := fence(t, w, []string{"db.t"}, nil)
 	if again := l.tell(t, "secret", "t", "secret"); len(again) > 0 || touched.loads != 1 {
 		t.Errorf("to deliver again %v, %d pointers read: want that of the one table that is entrusted", again, touched.loads)
+	}
+	l.tell(t, "unknown") // not entrusted either
+	if n := strings.Count(l.told.String(), `"notices_ignored":1`); n != 3 {
+		t.Errorf("%d notices are counted as let go, want 3:\n%s", n, l.told)
 	}
 	if tables, _, err := l.state.Tables(t.Context(), "", 0); err != nil || len(tables) != 1 || tables[0].Name != "t" {
 		t.Errorf("the ledger knows %v, %v", tables, err)

@@ -3,11 +3,9 @@ package evaluate
 import (
 	"errors"
 
-	"firn/internal/contract"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/store"
-	"firn/internal/telemetry"
 )
 
 // A permission that is missing is no crash: to deliver the notice again would end alike, and the dead-letter queue is for what nobody foresaw. The table is
@@ -29,12 +27,4 @@ func (f *Function) denial(id maintenance.TableID, err error) string {
 		text += "; " + cure
 	}
 	return text
-}
-
-// countDenied tells the metric.
-func (f *Function) countDenied(id maintenance.TableID) error {
-	if f.deps.Metrics == nil {
-		return nil
-	}
-	return f.deps.Metrics.Emit(f.deps.Now(), id, "", telemetry.Counts(map[string]int64{contract.MetricDenied: 1}))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-lambda-go/events"
 
 	"firn/internal/authority"
+	"firn/internal/contract"
 	"firn/internal/event"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
@@ -219,7 +220,7 @@ func (f *Function) look(ctx context.Context, t *named) error {
 		case why == "":
 			return err
 		case denied(err):
-			return errors.Join(f.skip(ctx, t.id, f.denial(t.id, err)), f.countDenied(t.id))
+			return errors.Join(f.skip(ctx, t.id, f.denial(t.id, err)), f.count(contract.MetricDenied, t.id))
 		default:
 			return f.skip(ctx, t.id, why)
 		}
@@ -249,7 +250,7 @@ func (f *Function) lookAt(ctx context.Context, id maintenance.TableID, began tim
 	v, err := f.read(ctx, id)
 	if errors.Is(err, catalogs.ErrNoSuchTable) || errors.Is(err, catalogs.ErrNotIceberg) {
 		if head.Version == 0 {
-			return nil // never heard of it: nothing to forget
+			return f.count(contract.MetricIgnored, id) // never heard of it: nothing to forget
 		}
 		return errors.Join(f.withdraw(ctx, id), f.deps.State.DropTable(ctx, id))
 	}

@@ -1,6 +1,7 @@
 package evaluate_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,8 +42,9 @@ type looker struct {
 	refused []string
 	// startErr is what the next start answers.
 	startErr error
-	// metrics takes what alarms watch; nil for nobody.
+	// metrics takes what alarms watch; nil for nobody. told is where a test has it written.
 	metrics telemetry.Sink
+	told    *bytes.Buffer
 }
 
 func (l *looker) Start(_ context.Context, name string, input []byte) error {
@@ -327,6 +329,9 @@ func TestOddTablesAndMessages(t *testing.T) {
 	w := icebergtest.NewWorld(t)
 	history(w, "t")
 	l := newLooker(t, w, observe)
+	l.told = &bytes.Buffer{}
+	l.metrics = telemetry.NewEMF(l.told, contract.FunctionEvaluate)
+	l.over(l.items, policy.Document{})
 	batch := events.SQSEvent{Records: []events.SQSMessage{
 		{MessageId: "bad", Body: "no event"},
 		{MessageId: "test", Body: `{"Event":"s3:TestEvent"}`},
@@ -335,6 +340,9 @@ func TestOddTablesAndMessages(t *testing.T) {
 	}}
 	if again := l.deliver(t, batch); len(again) != 0 {
 		t.Errorf("messages to deliver again: %v", again)
+	}
+	if n := strings.Count(l.told.String(), `"notices_ignored":1`); n != 1 {
+		t.Errorf("%d notices are counted as let go, want that of the dropped table:\n%s", n, l.told)
 	}
 	if !slices.Equal(l.refused, []string{"bad"}) {
 		t.Errorf("refused %v, want the one that is no event", l.refused)

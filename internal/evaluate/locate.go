@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"firn/internal/contract"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -66,7 +67,7 @@ func (f *Function) folders(ctx context.Context) (map[string]maintenance.TableID,
 			// Nobody can repeat that into success, and the tables that were listed are found.
 			whole := maintenance.TableID{Catalog: name}
 			f.deps.Log.ErrorContext(ctx, "list tables of catalog", "catalog", name, "error", f.denial(whole, err))
-			err = f.countDenied(whole)
+			err = f.count(contract.MetricDenied, whole)
 		}
 		if err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"firn/internal/contract"
 	"firn/internal/event"
 	"firn/internal/lake/catalogs"
 	"firn/internal/lake/peek"
@@ -78,11 +79,11 @@ func (f *Function) resolve(ctx context.Context, n event.Notice) (maintenance.Tab
 	}
 	if f.deps.Catalogs != nil && !slices.Contains(f.catalogs(), id.Catalog) {
 		f.deps.Log.WarnContext(ctx, "let go of a notice of a catalog that is not configured", "source", n.Source, "event_id", n.EventID, "table", id.String())
-		return id, false, nil
+		return id, false, f.count(contract.MetricIgnored, id)
 	}
 	if err := f.deps.Authority.Table(id); err != nil {
 		f.deps.Log.WarnContext(ctx, "let go of a notice of a table that is not entrusted", "source", n.Source, "event_id", n.EventID, "error", err)
-		return id, false, nil
+		return id, false, f.count(contract.MetricIgnored, id)
 	}
 	return id, true, nil
 }

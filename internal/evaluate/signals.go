@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"firn/internal/contract"
+	"firn/internal/maintenance"
 	"firn/internal/policy"
 	"firn/internal/state"
 	"firn/internal/telemetry"
@@ -33,4 +34,12 @@ func spentThisMonth(s state.Spending, now time.Time) int64 {
 		return 0
 	}
 	return s.Micros
+}
+
+// count tells one metric of one thing that happened to a notice.
+func (f *Function) count(name string, id maintenance.TableID) error {
+	if f.deps.Metrics == nil {
+		return nil
+	}
+	return f.deps.Metrics.Emit(f.deps.Now(), id, "", telemetry.Counts(map[string]int64{name: 1}))
 }

@@ -24,7 +24,7 @@ MUTANTS     ?= .
 CALLS       ?= 8
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-lint infra-example infra-golden e2e e2e-arm64 e2e-mutants synth diff deploy destroy
+.PHONY: help demo test setup race sim fleet mutants fuzz lint fmt vet build firn check interop interop-nightly liveoracle stress bench-engine python java spark matrix tidy-check golden clean infra-test infra-lint infra-example infra-golden e2e e2e-arm64 e2e-latency e2e-ministack e2e-mutants synth diff deploy destroy
 
 help: ## print this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ e2e: ## run the synthesised deployment on this machine: real functions, queues, 
 e2e-arm64: build ## start the seven functions for arm64, as they would be deployed, under qemu (package qemu-user-static); skipped without it, unless STRICT=1
 	@$(GO) test -count=1 -v -timeout 8m -tags e2e -run 'TestEmulated$$' ./internal/local/cloud/e2e -args -emulated
 
+e2e-latency: ## measure starts and calls of each function, and the time from an event to the commit (22 MB in 5 and 50 files); wants a quiet machine
+	@$(GO) test -count=1 -v -timeout 8m -tags e2e -run 'TestLatency$$' ./internal/local/cloud/e2e -args -latency
+
+e2e-ministack: synth ## cdk bootstrap, deploy, diff and destroy against MiniStack, somebody else's CloudFormation (sets it up: Python, npm): CDK="-c warehouse=..."
+	@PYTHON=$(PYTHON) tools/ministack.sh
+
 e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some); goes on where it stopped (bin/e2e/verdicts.jsonl)
 	@mkdir -p bin/e2e
 	$(GO) test -count=1 -v -timeout 0 -tags e2e -run TestMutants ./internal/local/cloud/e2e -args -mutants '$(MUTANTS)' -done $(CURDIR)/bin/e2e/verdicts.jsonl -survivors $(CURDIR)/bin/e2e/survivors.txt
@@ -152,4 +158,4 @@ check: ## what CI runs, in its order
 	@.ci/run
 
 clean: ## remove what the targets made
-	rm -rf dist bin tools/asl/node_modules $(VENV) .venv-spark .java .interop .bench .demo
+	rm -rf dist bin tools/asl/node_modules $(VENV) .venv-spark .java .interop .bench .demo .ministack

@@ -58,7 +58,7 @@ func TestEmulated(t *testing.T) {
 			t.Fatalf("%v: make build makes it", err)
 		}
 		script := filepath.Join(t.TempDir(), "bootstrap")
-		if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s\n", emulator, program), 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(script, fmt.Appendf(nil, "#!/bin/sh\nexec %s %s\n", emulator, program), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := server.Add(runtimeapi.Function{

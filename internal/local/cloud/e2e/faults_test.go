@@ -223,6 +223,11 @@ func everyRetry(t testing.TB, doc map[string]any) {
 	if len(runs) != 1 || runs[0].Outcome != maintenance.Committed {
 		t.Errorf("outcomes %+v: want one committed run", runs)
 	}
+	for _, e := range d.Executions() {
+		if e.Status != workflow.Succeeded {
+			t.Errorf("execution %s ended %s: %s %s", e.Name, e.Status, e.Error, e.Cause)
+		}
+	}
 	tbl.unchanged(want)
 	d.clean()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/lake"
+	"firn/internal/lake/peek"
 	"firn/internal/store"
 )
 
@@ -73,10 +74,11 @@ func (t *Table) begin(branch string) (*commit, error) {
 	if base.Metadata.Version() > 1 {
 		c.sequence = base.Metadata.LastSequenceNumber() + 1
 	}
-	if c.manifests, err = lake.Manifests(ctx, t.w.Store, parent); err != nil {
-		return nil, err
+	if parent == nil {
+		return c, nil
 	}
-	return c, nil
+	c.manifests, err = peek.ManifestListWith(ctx, t.w.Store, parent.ManifestList, t.w.Memo)
+	return c, err
 }
 
 // live reads the live entries of the parent, once and only when a change asks.

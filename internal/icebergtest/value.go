@@ -246,3 +246,62 @@ func timeValue(typ iceberg.Type, at time.Time) any {
 	}
 	return at.UnixMicro()
 }
+
+func transform(schema *iceberg.Schema, row Row, field iceberg.PartitionField) (any, error) {
+	for i, f := range schema.Fields() {
+		if f.ID != field.SourceID() {
+			continue
+		}
+		value := normal(f.Type, row[i])
+		if value == nil {
+			return nil, nil
+		}
+		lit, err := literal(f.Type, value)
+		if err != nil {
+			return nil, err
+		}
+		out := field.Transform.Apply(iceberg.Optional[iceberg.Literal]{Val: lit, Valid: true})
+		if !out.Valid {
+			return nil, nil
+		}
+		return out.Val.Any(), nil
+	}
+	if _, void := field.Transform.(iceberg.VoidTransform); void {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("rows lack column %d, the source of partition field %s", field.SourceID(), field.Name)
+}
+
+func literal(typ iceberg.Type, value any) (iceberg.Literal, error) {
+	switch v := value.(type) {
+	case bool:
+		return iceberg.NewLiteral(v), nil
+	case float32:
+		return iceberg.NewLiteral(v), nil
+	case float64:
+		return iceberg.NewLiteral(v), nil
+	case string:
+		return iceberg.NewLiteral(v), nil
+	case []byte:
+		return iceberg.NewLiteral(v), nil
+	case uuid.UUID:
+		return iceberg.NewLiteral(v), nil
+	case iceberg.Decimal:
+		return iceberg.NewLiteral(v), nil
+	case int64:
+		switch typ.(type) {
+		case iceberg.Int32Type:
+			return iceberg.NewLiteral(int32(v)), nil
+		case iceberg.DateType:
+			return iceberg.NewLiteral(iceberg.Date(v)), nil
+		case iceberg.TimeType:
+			return iceberg.NewLiteral(iceberg.Time(v)), nil
+		case iceberg.TimestampType, iceberg.TimestampTzType:
+			return iceberg.NewLiteral(iceberg.Timestamp(v)), nil
+		case iceberg.TimestampNsType, iceberg.TimestampTzNsType:
+			return iceberg.NewLiteral(iceberg.TimestampNano(v)), nil
+		}
+		return iceberg.NewLiteral(v), nil
+	}
+	return nil, fmt.Errorf("value %v of type %T cannot be partitioned by", value, value)
+}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 
 	"firn/internal/lake"
+	"firn/internal/lake/avro"
 	"firn/internal/lake/catalogs"
 	"firn/internal/maintenance"
 	"firn/internal/store"
@@ -42,13 +43,14 @@ type World struct {
 	Clock *Clock
 	// Location is where tables are made.
 	Location string
-	// StockEvery makes a world quick when it is not 0: one commit of so many writes its manifests with iceberg-go, and one metadata file of so many is
-	// read back; the others take Firn's manifest writer, a tenth as dear, and what iceberg-go's builder made.
+	// StockEvery makes a world quick when it is not 0: one commit of so many writes its manifests and their list with iceberg-go, and one metadata file of so
+	// many is read back; the others take Firn's manifest writer and a list's of our own, a tenth as dear, and what iceberg-go's builder made.
 	StockEvery int
 	// Memo is what manifests are read and written with; nil remembers nothing. Worlds may share one.
 	Memo *lake.Memo
 
-	tb testing.TB
+	tb       testing.TB
+	encoders avro.Deflaters
 	// states are the states that were read, by metadata location: such a file never changes.
 	states sync.Map
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -14,9 +15,9 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/codec"
 	"github.com/apache/iceberg-go/table"
-	"github.com/google/uuid"
 
 	"firn/internal/lake"
+	"firn/internal/lake/avro"
 	"firn/internal/lake/manifest"
 	"firn/internal/store"
 )
@@ -118,65 +119,6 @@ func split(spec iceberg.PartitionSpec, schema *iceberg.Schema, rows []Row) ([]*p
 		p.rows = append(p.rows, row)
 	}
 	return parts, nil
-}
-
-func transform(schema *iceberg.Schema, row Row, field iceberg.PartitionField) (any, error) {
-	for i, f := range schema.Fields() {
-		if f.ID != field.SourceID() {
-			continue
-		}
-		value := normal(f.Type, row[i])
-		if value == nil {
-			return nil, nil
-		}
-		lit, err := literal(f.Type, value)
-		if err != nil {
-			return nil, err
-		}
-		out := field.Transform.Apply(iceberg.Optional[iceberg.Literal]{Val: lit, Valid: true})
-		if !out.Valid {
-			return nil, nil
-		}
-		return out.Val.Any(), nil
-	}
-	if _, void := field.Transform.(iceberg.VoidTransform); void {
-		return nil, nil
-	}
-	return nil, fmt.Errorf("rows lack column %d, the source of partition field %s", field.SourceID(), field.Name)
-}
-
-func literal(typ iceberg.Type, value any) (iceberg.Literal, error) {
-	switch v := value.(type) {
-	case bool:
-		return iceberg.NewLiteral(v), nil
-	case float32:
-		return iceberg.NewLiteral(v), nil
-	case float64:
-		return iceberg.NewLiteral(v), nil
-	case string:
-		return iceberg.NewLiteral(v), nil
-	case []byte:
-		return iceberg.NewLiteral(v), nil
-	case uuid.UUID:
-		return iceberg.NewLiteral(v), nil
-	case iceberg.Decimal:
-		return iceberg.NewLiteral(v), nil
-	case int64:
-		switch typ.(type) {
-		case iceberg.Int32Type:
-			return iceberg.NewLiteral(int32(v)), nil
-		case iceberg.DateType:
-			return iceberg.NewLiteral(iceberg.Date(v)), nil
-		case iceberg.TimeType:
-			return iceberg.NewLiteral(iceberg.Time(v)), nil
-		case iceberg.TimestampType, iceberg.TimestampTzType:
-			return iceberg.NewLiteral(iceberg.Timestamp(v)), nil
-		case iceberg.TimestampNsType, iceberg.TimestampTzNsType:
-			return iceberg.NewLiteral(iceberg.TimestampNano(v)), nil
-		}
-		return iceberg.NewLiteral(v), nil
-	}
-	return nil, fmt.Errorf("value %v of type %T cannot be partitioned by", value, value)
 }
 
 // kind is what the entries of one manifest have in common.
@@ -362,7 +304,128 @@ func (c *commit) ownManifest(j job, spec iceberg.PartitionSpec, schema *iceberg.
 	return w.Close(j.location)
 }
 
+// listFields are the fields of a manifest list of format version 3, in which that of version 2 lacks the last (specification, "Manifest Lists").
+func listFields() []avro.Field {
+	integer, long, text := avro.Scalar(avro.Int), avro.Scalar(avro.Long), avro.Scalar(avro.Bytes)
+	summary := avro.NewRecord("r508", avro.Field{Name: "contains_null", ID: 509, Type: avro.Scalar(avro.Boolean)},
+		avro.Field{Name: "contains_nan", ID: 518, Type: avro.NewOptional(avro.Scalar(avro.Boolean))},
+		avro.Field{Name: "lower_bound", ID: 510, Type: avro.NewOptional(text)}, avro.Field{Name: "upper_bound", ID: 511, Type: avro.NewOptional(text)})
+	return []avro.Field{
+		{Name: "manifest_path", ID: 500, Type: avro.Scalar(avro.String)},
+		{Name: "manifest_length", ID: 501, Type: long},
+		{Name: "partition_spec_id", ID: 502, Type: integer},
+		{Name: "content", ID: 517, Type: integer},
+		{Name: "sequence_number", ID: 515, Type: long},
+		{Name: "min_sequence_number", ID: 516, Type: long},
+		{Name: "added_snapshot_id", ID: 503, Type: long},
+		{Name: "added_files_count", ID: 504, Type: integer},
+		{Name: "existing_files_count", ID: 505, Type: integer},
+		{Name: "deleted_files_count", ID: 506, Type: integer},
+		{Name: "added_rows_count", ID: 512, Type: long},
+		{Name: "existing_rows_count", ID: 513, Type: long},
+		{Name: "deleted_rows_count", ID: 514, Type: long},
+		{Name: "partitions", ID: 507, Type: avro.NewOptional(avro.NewList(summary, 508))},
+		{Name: "first_row_id", ID: 520, Type: avro.NewOptional(long)},
+	}
+}
+
+// quickList writes a manifest list of version 2 or 3 and returns the row ID behind those that it gave to manifests without one.
+func (c *commit) quickList(manifests []iceberg.ManifestFile) (data []byte, next int64, err error) {
+	version, fields := c.base.Metadata.Version(), listFields()
+	if version < 3 {
+		fields = fields[:len(fields)-1]
+	}
+	schema, err := avro.NewRecord("manifest_file", fields...).Schema()
+	if err != nil {
+		return nil, 0, err
+	}
+	next = c.base.Metadata.NextRowID()
+	w := c.t.w.encoders.NewWriter(map[string][]byte{"avro.schema": schema, "format-version": strconv.AppendInt(nil, int64(version), 10)}, [16]byte(hash(c.id)[:16]))
+	for _, m := range manifests {
+		sequence, least, first := m.SequenceNum(), m.MinSequenceNum(), m.FirstRowID()
+		if sequence < 0 {
+			sequence = c.sequence
+		}
+		if least < 0 {
+			least = c.sequence
+		}
+		if version > 2 && first == nil && m.ManifestContent() == iceberg.ManifestContentData {
+			first = new(next)
+			next += m.AddedRows() + m.ExistingRows()
+		}
+		line := avro.AppendBytes(nil, m.FilePath())
+		for _, n := range []int64{
+			m.Length(), int64(m.PartitionSpecID()), int64(m.ManifestContent()), sequence, least, m.SnapshotID(), int64(m.AddedDataFiles()),
+			int64(m.ExistingDataFiles()), int64(m.DeletedDataFiles()), m.AddedRows(), m.ExistingRows(), m.DeletedRows(),
+		} {
+			line = avro.AppendLong(line, n)
+		}
+		line = appendSummaries(line, m.Partitions())
+		if version > 2 && first != nil {
+			line = avro.AppendLong(append(line, some), *first)
+		} else if version > 2 {
+			line = append(line, none)
+		}
+		if err := w.Append(line); err != nil {
+			return nil, 0, err
+		}
+	}
+	data, err = w.Close()
+	return data, next, err
+}
+
+// The tags of a union of null and another type.
+const none, some = 0, 2
+
+func appendSummaries(dst []byte, summaries []iceberg.FieldSummary) []byte {
+	flag := func(v bool) byte {
+		if v {
+			return 1
+		}
+		return 0
+	}
+	dst = append(dst, some)
+	if len(summaries) > 0 {
+		dst = avro.AppendLong(dst, int64(len(summaries)))
+	}
+	for _, s := range summaries {
+		dst = append(dst, flag(s.ContainsNull))
+		if s.ContainsNaN == nil {
+			dst = append(dst, none)
+		} else {
+			dst = append(dst, some, flag(*s.ContainsNaN))
+		}
+		for _, bound := range []*[]byte{s.LowerBound, s.UpperBound} {
+			if bound == nil {
+				dst = append(dst, none)
+			} else {
+				dst = avro.AppendBytes(append(dst, some), *bound)
+			}
+		}
+	}
+	return avro.AppendLong(dst, 0)
+}
+
 func (c *commit) writeList(snap *table.Snapshot, manifests []iceberg.ManifestFile) error {
+	snap.ManifestList = store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("snap-%d-1-%d.avro", c.id, c.sequence))
+	var data []byte
+	var err error
+	if first := c.base.Metadata.NextRowID(); c.t.w.quick(int(c.id)) && c.base.Metadata.Version() > 1 {
+		var next int64
+		if data, next, err = c.quickList(manifests); err == nil && c.base.Metadata.Version() > 2 {
+			snap.FirstRowID, snap.AddedRows = &first, new(next-first)
+		}
+	} else {
+		data, err = c.stockList(snap, manifests)
+	}
+	if err != nil {
+		return err
+	}
+	return c.t.w.Store.Put(context.Background(), snap.ManifestList, data, store.WriteOptions{IfAbsent: true})
+}
+
+// stockList writes a manifest list with iceberg-go.
+func (c *commit) stockList(snap *table.Snapshot, manifests []iceberg.ManifestFile) ([]byte, error) {
 	var out bytes.Buffer
 	var w *iceberg.ManifestListWriter
 	var err error
@@ -376,17 +439,16 @@ func (c *commit) writeList(snap *table.Snapshot, manifests []iceberg.ManifestFil
 		w, err = iceberg.NewManifestListWriterV3(&out, c.id, c.sequence, first, snap.ParentSnapshotID)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.AddManifests(manifests); err != nil {
-		return err
+		return nil, err
 	}
 	if next := w.NextRowID(); next != nil {
 		snap.FirstRowID, snap.AddedRows = &first, new(*next-c.base.Metadata.NextRowID())
 	}
 	if err := w.Close(); err != nil {
-		return err
+		return nil, err
 	}
-	snap.ManifestList = store.Join(c.base.Metadata.Location(), "metadata", fmt.Sprintf("snap-%d-1-%d.avro", c.id, c.sequence))
-	return c.t.w.Store.Put(context.Background(), snap.ManifestList, out.Bytes(), store.WriteOptions{IfAbsent: true})
+	return out.Bytes(), nil
 }

@@ -153,6 +153,7 @@ func (s *Sim) publish() {
 		for _, id := range s.staged {
 			s.cherryPick(id)
 		}
+		s.keepTime() // each pick moved the world's clock, and what follows is stamped with the bubble's
 	}
 	s.staged = nil
 	s.table.Update(func(b *table.MetadataBuilder) error { return b.RemoveSnapshotRef(stage) })

@@ -27,8 +27,12 @@ const (
 	startLost   = "execution started, answer lost"
 )
 
-// finishedByNext is a batch that a dead run had finished and the next one committed.
-const finishedByNext = "batch of a dead run committed by the next"
+// finishedByNext is a batch that a dead run had finished and the next one committed; attemptedByNext is one that the dead run had tried to commit itself, so
+// that its fate log decides.
+const (
+	finishedByNext  = "batch of a dead run committed by the next"
+	attemptedByNext = "batch of a dead run committed by the next, after an attempt of its own"
+)
 
 // profile is what kind of world a seed is.
 type profile struct {

@@ -37,6 +37,12 @@ func mutants() []mutant {
 		{"a service's head proves the end", "handoff/handoff.go", "return f.SequenceNumber > 0 && head.LastSequenceNumber >= f.SequenceNumber", "return f.AssertedSnapshotID != head.BranchHead"},
 		{"commit goes on with a closed log", "commit/fate.go", "return f.Abandoned })", "return f.Abandoned && f.V < 0 })"},
 		{"sweep leaves the log open", "sweep/fate.go", "for !l.closed {", "for !l.closed && l.batch < 0 {"},
+		{"an attempt that landed is not found", "commit/settle.go", "if n >= 0 {", "if n >= 0 && head == nil {"},
+		{"a settled batch is committed again", "commit/commit.go", "case err == nil:\n\t\treturn answer(done), nil", "case err == nil && done.V < 0:\n\t\treturn answer(done), nil"},
+		{
+			"an announcement of another execution is taken for one's own", "commit/fate.go",
+			"if !first && (written.Abandoned || !slices.Equal(written.Detail, entry.Detail)) {", "if !first && written.Abandoned {",
+		},
 		{"deletes that arrived are forgotten", "commit/view.go", "if len(moved) == 0 {", "if len(moved) >= 0 {"},
 		{"another file of its name", "commit/view.go", "now.DataSequence != in.DataSequence || now.SpecID", "now.SpecID"},
 		{"outputs get a new sequence number", "commit/batch.go", "SpecID: e.SpecID, DataSequence: g.sequence}", "SpecID: e.SpecID}"},
@@ -99,7 +105,7 @@ func TestMutants(t *testing.T) {
 				}
 			}
 			binary := filepath.Join(dir, "simulation.test")
-			if out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-c", "-o", binary, ".").
+			if out, err := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-c", "-o", binary, ".").
 				CombinedOutput(); err != nil {
 				t.Fatalf("build: %v\n%s", err, out)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/apache/iceberg-go/table/dv"
 
 	"firn/internal/lake"
+	"firn/internal/lake/peek"
 )
 
 // The field IDs that the specification reserves.
@@ -77,7 +78,7 @@ func (r *reader) view(t *lake.Table, snap *table.Snapshot) (*snapshotView, error
 	}
 	v := &snapshotView{rows: map[int64]place{}, masked: map[string][]int64{}, files: []string{snap.ManifestList}}
 	var err error
-	if v.manifests, err = lake.Manifests(context.Background(), r.s.world.Store, snap); err != nil {
+	if v.manifests, err = peek.ManifestListWith(context.Background(), r.s.world.Store, snap.ManifestList, r.s.world.Memo); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}

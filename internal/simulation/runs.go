@@ -190,8 +190,10 @@ func (s *Sim) underWay(job maintenance.Job) bool {
 // commitFinished commits what a dead run had finished, as package local does: only the death of this run's own process keeps it from going on.
 func (r *run) commitFinished(id maintenance.RunID) error {
 	look := r.process("finished", []byte(id))
-	batches, err := handoff.Open(look.store(), workLocation, id).LastCommits(look.ctx)
+	work := handoff.Open(look.store(), workLocation, id)
+	batches, err := work.LastCommits(look.ctx)
 	for _, batch := range batches {
+		attempted := r.s.exists(work.Fate(batch.Job, batch.Batch, 0))
 		payload, err := json.Marshal(batch)
 		if err != nil {
 			return err
@@ -201,6 +203,9 @@ func (r *run) commitFinished(id maintenance.RunID) error {
 		var out maintenance.CommitOutput
 		if err == nil && json.Unmarshal(answer, &out) == nil && out.Outcome == maintenance.Committed {
 			r.s.counted(finishedByNext)
+			if attempted {
+				r.s.counted(attemptedByNext)
+			}
 		}
 		if p.died() {
 			return errDead

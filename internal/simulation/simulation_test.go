@@ -124,6 +124,18 @@ func parseRange(text string) (first, last uint64, err error) {
 	return first, last, nil
 }
 
+// TestSeedsThatFailed plays seeds again that once found a fault.
+func TestSeedsThatFailed(t *testing.T) {
+	t.Parallel()
+	for seed, fault := range map[uint64]string{
+		1675: "the world's clock ran ahead of the bubble's after two cherry-picks",
+	} {
+		if r := Run(t, seed); r.Failure != "" {
+			t.Errorf("seed %d (once: %s): %s\n%s", seed, fault, r.Failure, Told(r.Trace))
+		}
+	}
+}
+
 // TestSeedsRepeatExactly plays a few seeds twice: each step must be the same.
 func TestSeedsRepeatExactly(t *testing.T) {
 	t.Parallel()

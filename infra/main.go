@@ -35,11 +35,11 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	config := filepath.Join(root, "dist", "firn.yaml")
-	if err := stack.WriteConfig(s, root, config); err != nil {
+	if err := artifact.CheckNode(); err != nil {
 		return err
 	}
-	if err := artifact.CheckNode(); err != nil {
+	config := filepath.Join(root, "dist", "firn.yaml")
+	if err := stack.WriteConfig(s, root, config); err != nil {
 		return err
 	}
 	folder, err := artifact.Build(root)

@@ -26,6 +26,9 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if err := artifact.CheckNode(); err != nil {
+		return err
+	}
 	root, err := artifact.Root()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awspipes"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awss3assets"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awsstepfunctions"
@@ -43,6 +44,8 @@ type Pipeline struct {
 	Queue, DeadLetters awssqs.Queue
 	// Refused takes messages that cannot be understood, Missed failed calls of the clock.
 	Refused, Missed awssqs.Queue
+	// Kafka is the pipe from a topic; nil when settings name none.
+	Kafka awspipes.CfnPipe
 
 	settings  settings.Settings
 	storage   *storage.Storage
@@ -80,6 +83,8 @@ func New(scope constructs.Construct, id string, props *Props) *Pipeline {
 	p.evaluate(powers)
 	p.schedule(powers)
 	p.sources()
+	p.kafka()
+	p.lakeFormation()
 	return p
 }
 

@@ -104,18 +104,17 @@ func (p powers) catalog(function string) []*awsiam.PolicyStatementProps {
 	if secrets := p.settings.AllSecrets(); len(secrets) > 0 && OpensCatalog(function) {
 		all = append(all, allow("CatalogSecret", []string{"secretsmanager:GetSecretValue"}, secrets))
 		if keys := p.settings.SecretKeys; len(keys) > 0 {
-			decrypt := allow("CatalogSecretKey", []string{"kms:Decrypt"}, keys)
-			decrypt.Conditions = &map[string]any{"StringEquals": map[string]any{
-				"kms:ViaService": "secretsmanager." + *awscdk.Aws_REGION() + "." + *awscdk.Aws_URL_SUFFIX(),
-			}}
-			all = append(all, decrypt)
+			all = append(all, decryptSecrets("CatalogSecretKey", keys))
 		}
 	}
 	if c.Kind == settings.CatalogS3Tables {
 		return append(all, p.s3Tables(function)...)
 	}
-	signed := c.Kind == settings.CatalogREST && c.Properties["rest.sigv4-enabled"] == "true" && c.Properties["rest.signing-name"] != "s3tables"
-	if c.Kind != settings.CatalogGlue && !signed || !OpensCatalog(function) {
+	signing := c.Signing()
+	if signing == settings.SigningAPI && OpensCatalog(function) {
+		return append(all, allow("CatalogAPI", []string{"execute-api:Invoke"}, api(c.API(), function)))
+	}
+	if c.Kind != settings.CatalogGlue && signing != settings.SigningGlue || !OpensCatalog(function) {
 		return all
 	}
 	read := []string{"glue:GetTable", "glue:GetTables", "glue:GetDatabases"}
@@ -125,7 +124,7 @@ func (p powers) catalog(function string) []*awsiam.PolicyStatementProps {
 	if function == contract.FunctionEvaluate {
 		read = append(read, "glue:GetTableOptimizer") // tables that Glue maintains are left alone
 	}
-	if signed {
+	if signing != "" {
 		read = append(read, "glue:GetCatalog", "glue:GetDatabase")
 	}
 	all = append(all, allow("CatalogRead", read, p.glue()))
@@ -135,14 +134,41 @@ func (p powers) catalog(function string) []*awsiam.PolicyStatementProps {
 	return all
 }
 
+// decryptSecrets lets secrets be decrypted, by way of Secrets Manager alone.
+func decryptSecrets(sid string, keys []string) *awsiam.PolicyStatementProps {
+	decrypt := allow(sid, []string{"kms:Decrypt"}, keys)
+	decrypt.Conditions = &map[string]any{"StringEquals": map[string]any{
+		"kms:ViaService": "secretsmanager." + *awscdk.Aws_REGION() + "." + *awscdk.Aws_URL_SUFFIX(),
+	}}
+	return decrypt
+}
+
+// api are the ARNs of a REST catalog behind API Gateway, in any stage: commit alone may post, which is how tables are updated.
+func api(id, function string) []string {
+	base := "arn:" + *awscdk.Aws_PARTITION() + ":execute-api:" + *awscdk.Aws_REGION() + ":" + *awscdk.Aws_ACCOUNT_ID() + ":" + id + "/*/"
+	arns := []string{base + "GET/*"}
+	if function == contract.FunctionCommit {
+		arns = append(arns, base+"POST/*")
+	}
+	return arns
+}
+
+// account is the account of the Glue catalog: the stack's, or the one that a property of the catalog names, as Glue's own client and its REST endpoint have it.
+func (p powers) account() string {
+	c := p.settings.Catalog
+	if id := c.Properties["glue.id"]; id != "" {
+		return id
+	}
+	if id := c.Properties["warehouse"]; c.Signing() == settings.SigningGlue && len(id) == 12 && strings.Trim(id, "0123456789") == "" {
+		return id
+	}
+	return *awscdk.Aws_ACCOUNT_ID()
+}
+
 // glue are the ARNs of the entrusted tables, with the databases and the catalog that Glue asks for beside them. A pattern of Firn becomes one of IAM, whose
 // star also takes dots: the functions themselves hold the narrower rule.
 func (p powers) glue() []string {
-	account := *awscdk.Aws_ACCOUNT_ID()
-	if id := p.settings.Catalog.Properties["glue.id"]; id != "" {
-		account = id
-	}
-	base := "arn:" + *awscdk.Aws_PARTITION() + ":glue:" + *awscdk.Aws_REGION() + ":" + account + ":"
+	base := "arn:" + *awscdk.Aws_PARTITION() + ":glue:" + *awscdk.Aws_REGION() + ":" + p.account() + ":"
 	arns := []string{base + "catalog"}
 	for _, pattern := range p.settings.Tables {
 		database, table := names(pattern)
@@ -262,19 +288,24 @@ func (p powers) workBucket(function string) []*awsiam.PolicyStatementProps {
 	return all
 }
 
-// keys are the powers on KMS keys: those of the stack for everybody, those of the warehouses for who reads or writes there.
+// keys are the powers on KMS keys: the stack's for everybody, since each function writes to the work bucket, the state table or the queue; those of the
+// warehouses to decrypt for who reads there, and to encrypt for who writes there.
 func (p powers) keys(function string) []*awsiam.PolicyStatementProps {
-	var arns []string
+	var all []*awsiam.PolicyStatementProps
 	if p.settings.Key != "" {
-		arns = append(arns, p.settings.Key)
+		all = append(all, allow("Keys", []string{"kms:Decrypt", "kms:GenerateDataKey"}, []string{p.settings.Key}))
 	}
-	if function != contract.FunctionSchedule && function != contract.FunctionReport {
-		arns = append(arns, p.settings.WarehouseKeys...)
+	actions := map[string][]string{
+		contract.FunctionEvaluate: {"kms:Decrypt"},
+		contract.FunctionPlan:     {"kms:Decrypt"},
+		contract.FunctionSweep:    {"kms:Decrypt"},
+		contract.FunctionCompact:  {"kms:Decrypt", "kms:GenerateDataKey"},
+		contract.FunctionCommit:   {"kms:Decrypt", "kms:GenerateDataKey"},
+	}[function]
+	if keys := p.settings.WarehouseKeys; len(keys) > 0 && actions != nil {
+		all = append(all, allow("WarehouseKeys", actions, keys))
 	}
-	if len(arns) == 0 {
-		return nil
-	}
-	return []*awsiam.PolicyStatementProps{allow("Keys", []string{"kms:Decrypt", "kms:GenerateDataKey"}, arns)}
+	return all
 }
 
 func bucketARN(name string) string { return "arn:" + *awscdk.Aws_PARTITION() + ":s3:::" + name }

@@ -43,6 +43,7 @@ func Keys() []Key {
 		{"sources", "glue, s3, cloudtrail, parted by commas; default: glue for Glue, else s3", list(func(s *Settings) *[]string { return &s.Sources })},
 		{"topics", "ARNs of SNS topics with commit events", list(func(s *Settings) *[]string { return &s.Topics })},
 		{"accounts", "accounts whose events are heard; default: all that may reach the queue", list(func(s *Settings) *[]string { return &s.EventAccounts })},
+		{"lake-formation", "grant: the template grants the roles what they need in Lake Formation", text(func(s *Settings) *string { return &s.LakeFormation })},
 		{"alarms.email", "address that gets alarms", text(func(s *Settings) *string { return &s.Email })},
 		{"alarms.topic", "ARN of an SNS topic that gets alarms", text(func(s *Settings) *string { return &s.Topic })},
 		{"kms", "ARN of a key for the state table, the work bucket and the queues", text(func(s *Settings) *string { return &s.Key })},
@@ -59,6 +60,7 @@ func Keys() []Key {
 		{"account", "account of the stack; default: the deploying credentials'", text(func(s *Settings) *string { return &s.Account })},
 		{"region", "region of the stack; default: the deploying credentials'", text(func(s *Settings) *string { return &s.Region })},
 	}
+	keys = append(keys, kafkaKeys()...)
 	for _, name := range contract.Functions() {
 		size := func(pick func(*Function) *int) func(*Settings, string) error {
 			return func(s *Settings, value string) error {

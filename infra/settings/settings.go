@@ -42,6 +42,10 @@ type Settings struct {
 	Config string
 	// Sources are the event sources to listen to, Topics the ARNs of SNS topics to subscribe to, EventAccounts the accounts whose events are heard.
 	Sources, Topics, EventAccounts []string
+	// Kafka is a topic whose messages a pipe hands to the queue; the zero value is none.
+	Kafka Kafka
+	// LakeFormation is LakeFormationGrant, or "" to leave grants to the operator.
+	LakeFormation string
 	// Email and Topic get alarms; Topic is an SNS topic's ARN.
 	Email, Topic string
 	// Key is the ARN of a KMS key for all that the stack owns, WarehouseKeys those of the warehouses' buckets; "" and empty for S3's own.
@@ -122,13 +126,13 @@ func Defaults() Settings {
 
 // Check returns every fault of the settings, each with its key; nil when there is none.
 func (s Settings) Check() error {
-	faults := slices.Concat(s.checkTables(), s.checkCatalog(), s.checkSizes())
+	faults := slices.Concat(s.checkTables(), s.checkCatalog(), s.checkSigning(), s.checkLakeFormation(), s.checkKafka(), s.checkSizes())
 	if s.Mode != "observe" && s.Mode != "maintain" && s.Mode != "off" {
 		faults = append(faults, fmt.Errorf("mode=%s: want observe, maintain or off", s.Mode))
 	}
 	for _, source := range s.Sources {
 		if !slices.Contains([]string{SourceGlue, SourceS3, SourceCloudTrail}, source) {
-			faults = append(faults, fmt.Errorf("sources: unknown source %q: known are glue, s3 and cloudtrail; our own event is always heard", source))
+			faults = append(faults, fmt.Errorf("sources: unknown source %q: known are glue, s3 and cloudtrail (Kafka: kafka.topic); our own event is always heard", source))
 		}
 	}
 	faults = append(faults, arns("topics", "sns", s.Topics), arns("alarms.topic", "sns", one(s.Topic)), arns("kms", "kms", one(s.Key)),

@@ -1,8 +1,10 @@
 package settings_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +22,42 @@ func TestDefaults(t *testing.T) {
 	if s.Mode != "observe" || s.Catalog.Name != "glue" || len(s.Sources) != 1 || s.Sources[0] != "glue" || s.Warehouses[0].String() != "s3://b/p" ||
 		len(s.Tables) != 2 || len(s.Functions) != len(contract.Functions()) {
 		t.Errorf("settings %+v", s)
+	}
+}
+
+const msk = "arn:aws:kafka:eu-west-1:111122223333:cluster/lake/11111111-2222-3333-4444-555555555555-1"
+
+// TestVariants: what is right is taken.
+func TestVariants(t *testing.T) {
+	t.Parallel()
+	for _, more := range []map[string]string{
+		{"kafka.cluster": msk, "kafka.topic": "lake.commits"},
+		{"kafka.servers": "a.example:9092,b.example:9092", "kafka.topic": "t", "kafka.subnets": "subnet-1", "kafka.security-groups": "sg-1"},
+		{"kafka.servers": "[::1]:9092", "kafka.topic": "t", "kafka.auth": "basic", "kafka.secret": "arn:aws:secretsmanager:eu-west-1:111122223333:secret:k-AbCdEf"},
+		{"lake-formation": "grant", "tables": "db.*,raw.t,glue.mart.*"},
+		{"catalog": "rest", "catalog.uri": "https://a1b2.execute-api.eu-west-1.amazonaws.com/prod", "catalog.rest.sigv4-enabled": "TRUE"},
+		{"catalog": "rest", "catalog.uri": "https://glue.eu-west-1.amazonaws.com/iceberg", "catalog.rest.auth.type": "sigv4", "catalog.rest.signing-name": "glue", "lake-formation": "grant"},
+	} {
+		values := map[string]string{"warehouse": "s3://b/p", "tables": "db.*"}
+		maps.Copy(values, more)
+		if _, err := settings.Parse(values); err != nil {
+			t.Errorf("%v: %v", more, err)
+		}
+	}
+}
+
+// TestKeysAreDocumented: each setting has its line in docs/operations.md, with the words that the program says.
+func TestKeysAreDocumented(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range settings.Keys() {
+		function, _, _ := strings.Cut(key.Name, ".")
+		if !slices.Contains(contract.Functions(), function) && !strings.Contains(string(data), "\n| `"+key.Name+"` | "+key.Doc) {
+			t.Errorf("docs/operations.md has no line | `%s` | %s", key.Name, key.Doc)
+		}
 	}
 }
 
@@ -58,6 +96,31 @@ func TestFaults(t *testing.T) {
 		"no account ID of 12 digits":      {"accounts": "12"},
 		"account without region":          {"account": "111122223333"},
 		"alarms.topic=arn:aws:sqs:r:1:q:": {"alarms.topic": "arn:aws:sqs:r:1:q"},
+
+		"kafka.cluster is missing":                    {"kafka.topic": "t"},
+		"kafka.topic=: want":                          {"kafka.servers": "h:9092"},
+		"kafka.topic=a b: want":                       {"kafka.servers": "h:9092", "kafka.topic": "a b"},
+		"name one of them":                            {"kafka.servers": "h:9092", "kafka.cluster": msk},
+		"want an ARN of kafka":                        {"kafka.cluster": "lake"},
+		"ends with cluster/NAME/UUID":                 {"kafka.cluster": "arn:aws:kafka:eu-west-1:111122223333:cluster/lake"},
+		"a pipe takes 3":                              {"kafka.servers": "a:1,b:1,c:1,d:1"},
+		"kafka.servers=h: want host:port":             {"kafka.servers": "h"},
+		"kafka.servers=h:0: want host:port":           {"kafka.servers": "h:0"},
+		"kafka.auth=scram-256: want scram-512 or tls": {"kafka.cluster": msk, "kafka.auth": "scram-256"},
+		"kafka.auth=tls needs kafka.secret":           {"kafka.cluster": msk, "kafka.auth": "tls"},
+		"kafka.security-groups belong together":       {"kafka.servers": "h:1", "kafka.subnets": "subnet-1"},
+		"knows its own":                               {"kafka.cluster": msk, "kafka.subnets": "subnet-1"},
+		"or kafka.subnets of a private network":       {"kafka.servers": "h:1"},
+		"kafka.secret=x: want the whole ARN":          {"kafka.servers": "h:1", "kafka.secret": "x"},
+
+		"a table bucket is catalog=s3tables": {"catalog": "rest", "catalog.uri": "https://h", "catalog.rest.sigv4-enabled": "true", "catalog.rest.signing-name": "s3tables"},
+		"want glue or execute-api":           {"catalog": "rest", "catalog.uri": "https://h", "catalog.rest.sigv4-enabled": "true", "catalog.rest.signing-name": "es"},
+		"signed for API Gateway":             {"catalog": "rest", "catalog.uri": "https://h", "catalog.rest.auth.type": "sigv4"},
+		"lake-formation=yes":                 {"lake-formation": "yes"},
+		"catalog=sql is not governed":        {"lake-formation": "grant", "catalog": "sql"},
+		"tables=raw.clicks_* is neither":     {"lake-formation": "grant", "tables": "raw.clicks_*"},
+		"tables=** is neither":               {"lake-formation": "grant", "tables": "**"},
+		"tables=*.t is neither":              {"lake-formation": "grant", "tables": "*.t"},
 	} {
 		if _, err := settings.Parse(values); err == nil || !strings.Contains(err.Error(), fault) {
 			t.Errorf("%v: error %v, want %q", values, err, fault)

@@ -12,8 +12,8 @@ import (
 
 // everything are the settings under which most statements exist.
 func everything() map[string]string {
-	return with("warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "secrets.kms", "arn:aws:kms:eu-west-1:111122223333:key/77777777-2222-3333-4444-555555555555",
-		"vpc.subnets", "subnet-0123456789abcdef0", "vpc.security-groups", "sg-0123456789abcdef0", "kms", "arn:aws:kms:eu-west-1:111122223333:key/11111111-2222-3333-4444-555555555555", "warehouse.kms", "arn:aws:kms:eu-west-1:111122223333:key/66666666-2222-3333-4444-555555555555")
+	return with("warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "secrets.kms", secretKey,
+		"vpc.subnets", "subnet-0123456789abcdef0", "vpc.security-groups", "sg-0123456789abcdef0", "kms", stackKey, "warehouse.kms", warehouseKey)
 }
 
 // TestOneFunctionOnePower holds the privileges of DESIGN against every function: who may do a dangerous thing, and on what.

@@ -2,6 +2,8 @@
 package stack
 
 import (
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
 	"github.com/aws/constructs-go/constructs/v10"
@@ -63,6 +65,11 @@ func New(scope constructs.Construct, id string, props *Props) *Firn {
 	}
 	output("StateTable", "state-location of firn.yaml is dynamodb: and this name", f.Storage.Table.TableName())
 	output("WorkBucket", "work-location of firn.yaml is s3:// and this name", f.Storage.Bucket.BucketName())
+	var roles []string
+	for _, name := range contract.Functions() {
+		roles = append(roles, name+"="+*f.Pipeline.Functions[name].Role.RoleArn())
+	}
+	output("Roles", "whom to name in policies of other accounts' buckets and in Lake Formation", jsii.String(strings.Join(roles, " ")))
 	output("CommitQueue", "where commit events go", f.Pipeline.Queue.QueueUrl())
 	output("StateMachine", "the state machine maintain", f.Pipeline.Machine.AttrArn())
 	config := f.Pipeline.ConfigLocation()

@@ -52,8 +52,8 @@ func noPanic(t *testing.T, f func()) {
 	f()
 }
 
-// build makes the stack of some settings in an app of its own.
-func build(t *testing.T, values map[string]string) (awscdk.App, *stack.Firn) {
+// prepare makes what a stack of some settings is made of: stand-ins of the functions, and their firn.yaml.
+func prepare(t *testing.T, values map[string]string) *stack.Props {
 	t.Helper()
 	s, err := settings.Parse(values)
 	if err != nil {
@@ -73,12 +73,19 @@ func build(t *testing.T, values map[string]string) (awscdk.App, *stack.Firn) {
 	if err := stack.WriteConfig(s, "../..", config); err != nil {
 		t.Fatal(err)
 	}
+	return &stack.Props{Settings: s, Artifacts: dir, Config: config}
+}
+
+// build makes the stack of some settings in an app of its own.
+func build(t *testing.T, values map[string]string) (awscdk.App, *stack.Firn) {
+	t.Helper()
+	props := prepare(t, values)
 	var app awscdk.App
 	var made *stack.Firn
 	noPanic(t, func() {
 		flags := stack.Flags()
-		app = awscdk.NewApp(&awscdk.AppProps{Context: &flags, Outdir: jsii.String(filepath.Join(dir, "cdk.out"))})
-		made = stack.New(app, "Firn", &stack.Props{Settings: s, Artifacts: dir, Config: config})
+		app = awscdk.NewApp(&awscdk.AppProps{Context: &flags, Outdir: jsii.String(filepath.Join(props.Artifacts, "cdk.out"))})
+		made = stack.New(app, "Firn", props)
 	})
 	return app, made
 }

@@ -85,6 +85,15 @@ func worst(name string) awscloudwatch.IMetric {
 	})
 }
 
+// piped counts executions of a pipe that failed, in part or as a whole, or took too long.
+func piped(name *string) awscloudwatch.IMetric {
+	var metrics []awscloudwatch.IMetric
+	for _, metric := range []string{"ExecutionFailed", "ExecutionPartiallyFailed", "ExecutionTimeout"} {
+		metrics = append(metrics, sum("AWS/EventBridge/Pipes", metric, map[string]*string{"PipeName": name}))
+	}
+	return total("kafka pipe failed", metrics)
+}
+
 // memory reads the line REPORT that Lambda writes at the end of each call: there is no other metric of used memory.
 func (w *Watch) memory(name string, fn *pipeline.Function) awscloudwatch.IMetric {
 	filter := awslogs.NewMetricFilter(w.Construct, jsii.String(pipeline.Title(name)+"Memory"), &awslogs.MetricFilterProps{

@@ -127,6 +127,12 @@ func (w *Watch) alarms() []alarm {
 		},
 		alarm{id: "BudgetReached", what: "a table has spent its budget of the month", section: "Budget reached", metric: worst(contract.MetricOverBudget)},
 		alarm{id: "PermissionMissing", what: "evaluate may not read a table, or list a catalog", section: "Permission missing", metric: worst(contract.MetricDenied)})
+	if p.Kafka != nil {
+		all = append(all, alarm{
+			id: "KafkaPipeFailed", what: "the pipe from Kafka cannot read its topic or hand messages over", section: "Kafka pipe failed", periods: 3,
+			metric: piped(p.Kafka.Ref()),
+		})
+	}
 	for _, name := range contract.Functions() {
 		size, title := w.props.Settings.Functions[name], pipeline.Title(name)
 		fn := p.Functions[name]

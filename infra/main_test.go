@@ -30,7 +30,7 @@ func TestFaultsBeforeSynthesis(t *testing.T) {
 		if err := os.Symlink(program, filepath.Join(dir, "go")); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "node"), []byte("#!/bin/sh\necho "+c.node+"\n"), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(dir, "node"), []byte("#!/bin/sh\necho "+c.node+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		out := filepath.Join(dir, "cdk.out")

@@ -163,12 +163,29 @@ func (s *Sim) checkMarks() {
 			err = handoff.Open(s.world.Store, workLocation, s.all[0].id).Read(ctx, info.Location, &mark)
 		}
 		switch {
-		case err != nil || mark.NotBeforeMS > 0:
-			s.failf("the mark %s is left after the last sweep (error %v)", short(info.Location), err)
+		case err != nil:
+			s.failf("the mark %s cannot be read: %v", short(info.Location), err)
+		case s.waits(mark.Run.RunID):
+			s.failf("files of the expiry of run %s still wait after the last sweep", mark.Run.RunID)
 		case !s.open(mark.Run.RunID):
 			s.failf("run %s is still marked as unsettled, and none of its attempts can land any more", mark.Run.RunID)
 		}
 	}
+}
+
+// waits reports whether files that a run's expiry let go of have no outcome.
+func (s *Sim) waits(id maintenance.RunID) bool {
+	work := handoff.Open(s.world.Store, workLocation, id)
+	var found handoff.SweepReach
+	if work.Read(context.Background(), work.Reach(maintenance.ExpireSnapshots, 0), &found) != nil {
+		return false // it did not expire anything
+	}
+	for n := range found.Ranges {
+		if !s.exists(work.Deleted(maintenance.ExpireSnapshots, 0, n)) {
+			return true
+		}
+	}
+	return false
 }
 
 // open reports whether an attempt of a run may still land, as the table's own numbers tell.

@@ -155,7 +155,9 @@ func (s *step) dry(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// endAgain ends a run's abandoned jobs if a fresh head settles all of them, and removes the mark. A second execution finds nothing left to do.
+// endAgain ends a run's abandoned jobs if a fresh head settles all of them, deletes what waited for the end of an expiry's grace period, and removes the
+// mark when nothing is left to look at. The expiry's files do not wait for the settling: they were let go of whether or not another attempt landed. A
+// second execution finds nothing left to do.
 func (s *step) endAgain(ctx context.Context) error {
 	var ends []*jobEnd
 	for _, job := range maintenance.Jobs() {
@@ -174,19 +176,11 @@ func (s *step) endAgain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range ends {
-		if err := s.settle(ctx, head, e); err != nil || e.unsettled() {
-			return err
-		}
+	settled, err := s.endSettled(ctx, head, ends)
+	if err != nil {
+		return err
 	}
-	for _, e := range ends {
-		var sum handoff.SweepSummary
-		if err := s.endJob(ctx, head, e, &sum); err != nil {
-			return fmt.Errorf("sweep what %s left: %w", e.job, err)
-		}
-		s.log.InfoContext(ctx, "an earlier run is settled", "of", string(e.job), "deleted", sum.Deleted, "failed", sum.Failed)
-	}
-	if over, err := s.finishExpiry(ctx, head); err != nil || !over {
+	if over, err := s.finishExpiry(ctx, head); err != nil || !over || !settled {
 		return err
 	}
 	_, failures, err := s.deps.Work.Delete(ctx, []string{s.mark(s.in.Run)})
@@ -194,6 +188,23 @@ func (s *step) endAgain(ctx context.Context) error {
 		return f.Err
 	}
 	return err
+}
+
+// endSettled ends the jobs if the head settles all of them, and says whether it did.
+func (s *step) endSettled(ctx context.Context, head *lake.Table, ends []*jobEnd) (bool, error) {
+	for _, e := range ends {
+		if err := s.settle(ctx, head, e); err != nil || e.unsettled() {
+			return false, err
+		}
+	}
+	for _, e := range ends {
+		var sum handoff.SweepSummary
+		if err := s.endJob(ctx, head, e, &sum); err != nil {
+			return false, fmt.Errorf("sweep what %s left: %w", e.job, err)
+		}
+		s.log.InfoContext(ctx, "an earlier run is settled", "of", string(e.job), "deleted", sum.Deleted, "failed", sum.Failed)
+	}
+	return true, nil
 }
 
 // early reports whether the grace period after an expiry is not over.

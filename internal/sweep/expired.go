@@ -38,7 +38,9 @@ func (s *step) expired(ctx context.Context) (handoff.SweepReach, error) {
 		return handoff.SweepReach{}, err
 	}
 	if s.deps.Grace != nil && result.ItemCount > 0 {
-		result.NotBeforeMS = gone.CommittedAtMS + s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
+		// What this head does not reach was let go of by this expiry or by a later one, up to the head: a search after a crash comes late.
+		letGo := max(gone.CommittedAtMS, head.Metadata.LastUpdatedMillis())
+		result.NotBeforeMS = letGo + s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
 	}
 	return result, nil
 }

@@ -15,7 +15,7 @@ func TestCounterexamplesExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folders := map[string]string{"commit": ".", "rebase": "rebase", "sweep": "../sweep", "local": "../local", "verify": "../verify"}
+	folders := map[string]string{"commit": ".", "rebase": "rebase", "sweep": "../sweep", "local": "../local", "verify": "../verify", "simulation": "../simulation"}
 	code := map[string]string{}
 	for room, folder := range folders {
 		files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))

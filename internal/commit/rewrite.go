@@ -297,7 +297,8 @@ func (s *session) summary() map[string]string {
 	return out
 }
 
-// snapshotChange adds a snapshot and points the branch to it, with the branch's retention kept.
+// snapshotChange adds a snapshot and points the branch to it, with the branch's retention kept. A service must see the schema under which the attempt was
+// judged (sameWorld): one that shows a dropped column again would find it empty in the outputs.
 func snapshotChange(head *lake.Table, branch string, snap *table.Snapshot) (committer.Change, error) {
 	builder, err := table.MetadataBuilderFromBase(head.Metadata, head.Pointer.MetadataLocation)
 	if err != nil {
@@ -307,8 +308,12 @@ func snapshotChange(head *lake.Table, branch string, snap *table.Snapshot) (comm
 	if err != nil {
 		return committer.Change{}, err
 	}
+	requirements := []table.Requirement{table.AssertTableUUID(id), table.AssertRefSnapshotID(branch, snap.ParentSnapshotID)}
+	if snap.SchemaID != nil {
+		requirements = append(requirements, table.AssertCurrentSchemaID(*snap.SchemaID))
+	}
 	return committer.Change{
-		Requirements: []table.Requirement{table.AssertTableUUID(id), table.AssertRefSnapshotID(branch, snap.ParentSnapshotID)},
+		Requirements: requirements,
 		Updates: []table.Update{
 			table.NewAddSnapshotUpdate(snap), builder.NewRetainingSnapshotRefUpdate(branch, snap.SnapshotID, table.BranchRef),
 		},

@@ -1,13 +1,20 @@
 package icebergtest
 
 import (
+	"bytes"
+	"context"
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/lake/manifest"
+	"firn/internal/store"
 )
 
 // parseType reads a type as metadata files spell it: "long", "decimal(9,2)", "fixed[3]".
@@ -130,4 +137,64 @@ func editColumn(name string, edit func(*iceberg.NestedField) error) SchemaEdit {
 		}
 		return nil, fmt.Errorf("no column %q", name)
 	}
+}
+
+// scatteredColumns is the number of columns of a scattered table.
+const scatteredColumns = 16
+
+// Scattered makes a table whose snapshot has manifests of entries each, with statistics on 16 columns and the partitions in no order. The data files
+// do not exist.
+func (w *World) Scattered(manifests, entries int) *Table {
+	w.tb.Helper()
+	const id = 77
+	var names []string
+	for i := range scatteredColumns {
+		names = append(names, fmt.Sprintf("c%d long", i))
+	}
+	tbl := w.NewTable("db.t", Columns(names...), Partitioned("c0"))
+	meta := tbl.State().Metadata
+	layout, err := manifest.NewLayout(2, meta.PartitionSpec(), meta.CurrentSchema())
+	w.check(err)
+	var list bytes.Buffer
+	lines, err := iceberg.NewManifestListWriterV2(&list, id, 1, nil)
+	w.check(err)
+	for i := range manifests {
+		location := store.Join(meta.Location(), "metadata", fmt.Sprintf("in-%d.avro", i))
+		m, err := layout.NewWriter(iceberg.ManifestContentData, id, location)
+		w.check(err)
+		for j := range entries {
+			w.check(m.Add(w.scatteredFile(meta, i*entries+j), nil))
+		}
+		data, line, err := m.Close(location)
+		w.check(err)
+		w.check(errors.Join(w.Store.Put(context.Background(), location, data, store.WriteOptions{}), lines.AddManifests([]iceberg.ManifestFile{line})))
+	}
+	at := store.Join(meta.Location(), "metadata", "snap-77.avro")
+	w.check(lines.Close())
+	w.check(w.Store.Put(context.Background(), at, list.Bytes(), store.WriteOptions{}))
+	tbl.Update(func(b *table.MetadataBuilder) error {
+		schema := meta.CurrentSchema().ID
+		snap := &table.Snapshot{
+			SnapshotID: id, SequenceNumber: 1, TimestampMs: w.Clock.Now().UnixMilli(), ManifestList: at, SchemaID: &schema,
+			Summary: &table.Summary{Operation: table.OpAppend, Properties: iceberg.Properties{"total-data-files": fmt.Sprint(manifests * entries)}},
+		}
+		if err := b.AddSnapshot(snap); err != nil {
+			return err
+		}
+		return b.SetSnapshotRef(table.MainBranch, id, table.BranchRef)
+	})
+	return tbl
+}
+
+// scatteredFile is the n-th file: 200 MB in one of 365 partitions.
+func (w *World) scatteredFile(meta table.Metadata, n int) iceberg.DataFile {
+	w.tb.Helper()
+	b, err := iceberg.NewDataFileBuilder(meta.PartitionSpec(), iceberg.EntryContentData, store.Join(meta.Location(), "data", fmt.Sprintf("%08d.parquet", n)),
+		iceberg.ParquetFile, map[int]any{1000: int64(n * 37 % 365)}, nil, nil, 1000, 200<<20)
+	w.check(err)
+	counts, bounds := map[int]int64{}, map[int][]byte{}
+	for c := 1; c <= scatteredColumns; c++ {
+		counts[c], bounds[c] = int64(1000+n), binary.LittleEndian.AppendUint64(nil, uint64(n*n*c))
+	}
+	return b.ColumnSizes(counts).ValueCounts(counts).NullValueCounts(counts).LowerBoundValues(bounds).UpperBoundValues(bounds).Build()
 }

@@ -27,7 +27,12 @@ func NewFileCodec(spec iceberg.PartitionSpec, schema *iceberg.Schema) (*FileCode
 
 // Encode encodes a file. Files that were read without statistics are refused.
 func (c *FileCodec) Encode(f iceberg.DataFile) ([]byte, error) {
-	data, err := c.transport.Encode(f)
+	return c.Append(nil, f)
+}
+
+// Append encodes a file as Encode does, behind dst.
+func (c *FileCodec) Append(dst []byte, f iceberg.DataFile) ([]byte, error) {
+	data, err := c.transport.Append(dst, f)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", f.FilePath(), err)
 	}

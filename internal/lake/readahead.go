@@ -59,7 +59,17 @@ func (r *readAhead) at(i int) store.Reader {
 			answer <- got{data, err}
 		}()
 	}
+	// What is decoded is kept whole: only a store that keeps it may look like one.
+	if keeper, ok := r.Reader.(peek.Keeper); ok {
+		return keepingAhead{r, keeper}
+	}
 	return r
+}
+
+// keepingAhead is a readAhead of a store that is a peek.Keeper.
+type keepingAhead struct {
+	*readAhead
+	peek.Keeper
 }
 
 // Get implements store.Reader: it waits for a request that was started, or makes one.
@@ -75,14 +85,6 @@ func (r *readAhead) Get(ctx context.Context, location string) ([]byte, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// Kept implements peek.Keeper where the store does.
-func (r *readAhead) Kept(location, form string, sizeBytes int, decode func() (any, error)) (any, error) {
-	if keeper, ok := r.Reader.(peek.Keeper); ok {
-		return keeper.Kept(location, form, sizeBytes, decode)
-	}
-	return decode()
 }
 
 // stop ends what is still under way.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/apache/iceberg-go/table"
@@ -44,13 +45,12 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 		return nil
 	}
 	commits := p.commits(snap)
-	cut := rows != nil && strategy != decide.BinPack
-	plan, found, left, err := p.selectFiles(ctx, snap, opts, selecting{commits, cut})
+	plan, scan, left, err := p.selectFiles(ctx, snap, opts, commits)
 	if err != nil {
 		return err
 	}
-	if cut {
-		if plan.Groups, err = p.cutGroups(plan.Groups, found, opts, rows); err != nil {
+	if rows != nil && strategy != decide.BinPack {
+		if plan.Groups, err = p.cutGroups(ctx, scan, plan.Groups, opts, rows); err != nil {
 			return err
 		}
 	}
@@ -78,13 +78,17 @@ func (p *planner) rewriteDataFiles(ctx context.Context, index *handoff.Index) er
 	if err != nil {
 		return err
 	}
+	found, err := p.locate(ctx, scan, plan.Groups)
+	if err != nil {
+		return err
+	}
 	return p.writeGroups(ctx, index, selection{plan.Groups, found, pinned, opts, rows})
 }
 
 // selection is what is written of a plan.
 type selection struct {
 	groups []maintenance.FileGroup
-	found  map[int]located
+	found  *holding
 	pinned handoff.Pinned
 	opts   decide.DataFilesOptions
 	// ordering is nil when rows keep the order of the inputs.
@@ -103,9 +107,19 @@ func (s selection) orderingOf(g maintenance.FileGroup) *maintenance.Ordering {
 
 // cutGroups divides groups that are too large for one worker's sort.
 func (p *planner) cutGroups(
-	groups []maintenance.FileGroup, found map[int]located, opts decide.DataFilesOptions, rows *maintenance.Ordering,
+	ctx context.Context, scan *lake.Scan, groups []maintenance.FileGroup, opts decide.DataFilesOptions, rows *maintenance.Ordering,
 ) ([]maintenance.FileGroup, error) {
+	tooLarge := func(g maintenance.FileGroup) bool {
+		return p.deps.SortGroupBytes > 0 && g.SizeBytes > p.deps.SortGroupBytes
+	}
+	if !slices.ContainsFunc(groups, tooLarge) {
+		return groups, nil
+	}
 	schema, err := p.table.WhereSchema()
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.boundsOf(ctx, scan, groups, tooLarge)
 	if err != nil {
 		return nil, err
 	}
@@ -132,36 +146,24 @@ func (p *planner) cutGroups(
 // leftOut counts files that other writers keep from being rewritten now: too young, or in partitions that were written just now.
 type leftOut struct{ quiet, busy int }
 
-// selecting is what selectFiles looks at beside the options.
-type selecting struct {
-	commits []decide.Commit
-	// cut says that the groups may be cut by the bounds of their files.
-	cut bool
-}
-
-// selectFiles scans the snapshot, decides, and reads the selected entries.
+// selectFiles scans the snapshot and decides.
 func (p *planner) selectFiles(
-	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions, by selecting,
-) (plan maintenance.RewritePlan, found map[int]located, left leftOut, err error) {
+	ctx context.Context, snap *table.Snapshot, opts decide.DataFilesOptions, commits []decide.Commit,
+) (plan maintenance.RewritePlan, scan *lake.Scan, left leftOut, err error) {
 	filter, err := p.filter()
 	if err != nil {
 		return plan, nil, left, err
 	}
-	scan, err := lake.NewScan(ctx, p.reader, p.table, snap)
-	if err != nil {
+	if scan, err = lake.NewScan(ctx, p.reader, p.table, snap); err != nil {
 		return plan, nil, left, err
 	}
-	busy := touched{decide.Busy(by.commits, p.now.UnixMilli(), opts.QuietCommits, p.automatic), map[string]bool{}}
+	busy := touched{decide.Busy(commits, p.now.UnixMilli(), opts.QuietCommits, p.automatic), map[string]bool{}}
 	filter = busy.watch(p.quiet(filter, opts.QuietPeriod, &left.quiet), p.partitionKey)
 	if plan, err = decide.DataFiles(scan.Files(ctx, filter), opts); err != nil {
 		return plan, nil, left, err
 	}
 	plan, left.busy = busy.leaveOut(plan)
-	plan = sound(plan, scan)
-	if !p.dryRun || by.cut {
-		found, err = p.locate(ctx, scan, plan.Groups, by.cut)
-	}
-	return plan, found, left, err
+	return sound(plan, scan), scan, left, nil
 }
 
 // partitionKey is the canonical text of a file's partition.
@@ -274,7 +276,11 @@ func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, sel sel
 		together = decide.WithoutRowIDs(sel.groups)
 	}
 	return p.writeBatches(ctx, index, sel.pinned, sel.opts.Batches(len(sel.groups), together), func(g int) (handoff.Group, error) {
-		return p.group(sel.groups[g], sel)
+		found, err := sel.found.take(g)
+		if err != nil {
+			return handoff.Group{}, err
+		}
+		return p.group(sel.groups[g], found, sel)
 	})
 }
 
@@ -320,18 +326,18 @@ func (p *planner) writeBatches(ctx context.Context, index *handoff.Index, pinned
 
 // put writes one part of the plan.
 func (p *planner) put(ctx context.Context, location string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
+	p.buffer.Reset()
+	if err := json.NewEncoder(&p.buffer).Encode(v); err != nil {
 		return fmt.Errorf("encode %s: %w", location, err)
 	}
-	if err := p.deps.Work.Put(ctx, location, data, store.WriteOptions{ContentType: "application/json"}); err != nil {
+	if err := p.deps.Work.Put(ctx, location, p.buffer.Bytes(), store.WriteOptions{ContentType: "application/json"}); err != nil {
 		return fmt.Errorf("write %s: %w", location, err)
 	}
 	return nil
 }
 
 // group makes the object of one group.
-func (p *planner) group(g maintenance.FileGroup, sel selection) (handoff.Group, error) {
+func (p *planner) group(g maintenance.FileGroup, files []located, sel selection) (handoff.Group, error) {
 	group := handoff.Group{
 		V: contract.PayloadVersion, Run: p.run, Job: p.request.Job, SpecID: g.SpecID, OutputSpecID: sel.opts.OutputSpecID, Partition: g.Partition,
 		HasRowLineage: g.HasRowLineage, MaxOutputFileSizeBytes: g.MaxOutputFileSizeBytes, ExpectedOutputFiles: g.ExpectedOutputFiles,
@@ -341,11 +347,8 @@ func (p *planner) group(g maintenance.FileGroup, sel selection) (handoff.Group, 
 		group.DataSequence = sel.pinned.SequenceNumber
 	}
 	deletes := map[string]int{}
-	for _, f := range g.Files {
-		found, ok := sel.found[f.Ref]
-		if !ok || found.entry.Path != f.Path {
-			return handoff.Group{}, fmt.Errorf("find %s in its manifest again: %w", f.Path, lake.ErrTableFault)
-		}
+	group.Inputs = make([]handoff.GroupInput, 0, len(files))
+	for _, found := range files {
 		input := handoff.GroupInput{Entry: found.entry}
 		for _, d := range found.deletes {
 			key := deleteKey(d)
@@ -409,10 +412,17 @@ func (p *planner) encode(e lake.Entry) (handoff.Entry, error) {
 	if err != nil {
 		return handoff.Entry{}, err
 	}
+	out := numbered(e)
+	out.File = data
+	return out, nil
+}
+
+// numbered is a work object's entry of a manifest entry, without its file's bytes.
+func numbered(e lake.Entry) handoff.Entry {
 	return handoff.Entry{
-		File: data, Path: e.File.FilePath(), SpecID: e.SpecID, DataSequence: e.DataSequence, FileSequence: e.FileSequence,
-		SnapshotID: e.SnapshotID, FirstRowID: e.FirstRowID,
-	}, nil
+		Path: e.File.FilePath(), SpecID: e.SpecID, DataSequence: e.DataSequence, FileSequence: e.FileSequence, SnapshotID: e.SnapshotID,
+		FirstRowID: e.FirstRowID,
+	}
 }
 
 // dataLocation is the folder of data files: write.data.path, its older names, or data under the table's location (Iceberg: LocationProviders).

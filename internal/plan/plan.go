@@ -6,6 +6,7 @@
 package plan
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -171,6 +172,8 @@ type planner struct {
 	// codecs are by spec ID, made when first wanted.
 	codecs map[int]*lake.FileCodec
 	memo   lake.Memo
+	// buffer is for what put writes.
+	buffer bytes.Buffer
 }
 
 // plan loads the table and makes the job's index. What is definitely wrong with the request or the table becomes a refused index.

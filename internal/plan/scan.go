@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -10,18 +9,9 @@ import (
 	"firn/internal/contract"
 	"firn/internal/decide"
 	"firn/internal/decide/where"
-	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/maintenance"
 )
-
-// located is a selected data file with the deletes that apply to it.
-type located struct {
-	entry   handoff.Entry
-	deletes []lake.Entry
-	// lower and upper are the bounds of the entry, where groups may be cut.
-	lower, upper map[int][]byte
-}
 
 // filter turns the where argument into a file filter; nil without one. A file that may hold matching rows is rewritten whole (Spark ignores
 // residuals too).
@@ -127,39 +117,6 @@ func (t *touched) leaveOut(plan maintenance.RewritePlan) (maintenance.RewritePla
 	}
 	out.SkippedFiles += left
 	return out, left
-}
-
-// locate reads the selected files again, with statistics, by their Ref. A dry run writes nothing of them, and wants their bounds only where groups may
-// be cut.
-func (p *planner) locate(ctx context.Context, scan *lake.Scan, groups []maintenance.FileGroup, cut bool) (map[int]located, error) {
-	cut = cut && p.deps.SortGroupBytes > 0
-	var refs []int
-	paths := map[int]string{}
-	for _, g := range groups {
-		for _, f := range g.Files {
-			refs, paths[f.Ref] = append(refs, f.Ref), f.Path
-		}
-	}
-	found := make(map[int]located, len(refs))
-	for selected, err := range scan.Select(ctx, refs) {
-		if err != nil {
-			return nil, err
-		}
-		l := located{deletes: selected.Deletes}
-		if cut {
-			l.lower, l.upper = selected.Entry.File.LowerBoundValues(), selected.Entry.File.UpperBoundValues()
-		}
-		if selected.Fault == nil && !p.dryRun {
-			if l.entry, err = p.encode(selected.Entry); err != nil {
-				return nil, err
-			}
-			if path := paths[selected.Ref]; path == l.entry.Path {
-				l.entry.Path = path // one text, not two
-			}
-		}
-		found[selected.Ref] = l
-	}
-	return found, nil
 }
 
 // sound drops groups with a file that must not be rewritten, since its path is live twice or its deletes contradict each other, and tells which.

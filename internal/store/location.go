@@ -125,7 +125,20 @@ func Canonical(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return loc.Canonical().String(), nil
+	canonical := loc.Canonical()
+	// Most texts are canonical; planning asks of each file several times.
+	if canonical == loc && len(text) == canonical.length() && strings.HasPrefix(text, loc.Scheme) {
+		return text, nil
+	}
+	return canonical.String(), nil
+}
+
+// length is that of String: of the other spellings of a location none that begins with the same scheme has it.
+func (l Location) length() int {
+	if l.Scheme == fileScheme {
+		return len("file://") + len(l.Key)
+	}
+	return len(l.Scheme) + len("://") + len(l.Authority) + len("/") + len(l.Key)
 }
 
 // Join appends names to a location with exactly one slash between. A last name that is empty, or ends in a slash, makes a folder.

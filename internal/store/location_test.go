@@ -66,6 +66,9 @@ func FuzzParseLocation(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if loc, err := store.ParseLocation(text); err != nil || loc.Canonical().String() != once {
+			t.Errorf("%q: canonical %q, want %q %v", text, once, loc.Canonical(), err)
+		}
 		if twice, err := store.Canonical(once); err != nil || twice != once {
 			t.Errorf("%q: canonical %q becomes %q %v", text, once, twice, err)
 		}

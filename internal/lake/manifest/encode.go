@@ -280,14 +280,18 @@ func NewTransport(spec iceberg.PartitionSpec, schema *iceberg.Schema) (*Transpor
 	return &Transport{layout: l, program: p}, nil
 }
 
-// Encode encodes a file.
-func (t *Transport) Encode(f iceberg.DataFile) ([]byte, error) {
-	dst := append(avro.AppendLong(nil, int64(iceberg.EntryStatusADDED)), nullTag, nullTag, nullTag)
+// Append encodes a file, behind dst.
+func (t *Transport) Append(dst []byte, f iceberg.DataFile) ([]byte, error) {
+	size := len(f.FilePath()) + 80
+	if own, ok := f.(*file); ok {
+		size += len(own.raw)
+	}
+	dst = append(avro.AppendLong(slices.Grow(dst, size), int64(iceberg.EntryStatusADDED)), nullTag, nullTag, nullTag)
 	_, dst, err := t.layout.file(dst, f, f.FirstRowID())
 	return dst, err
 }
 
-// Decode decodes what Encode made, for the same spec and schema.
+// Decode decodes what Append made, for the same spec and schema.
 func (t *Transport) Decode(data []byte) (iceberg.DataFile, error) {
 	c := avro.Cursor{Data: data}
 	f := &file{p: t.program, spec: int32(t.layout.spec.ID())}

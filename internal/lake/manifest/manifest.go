@@ -7,6 +7,7 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"sync"
@@ -59,7 +60,13 @@ type Memo struct {
 	deflaters avro.Deflaters
 
 	mu       sync.Mutex
-	programs map[string]*program
+	programs []compiled
+}
+
+// compiled is a program with everything that it depends on.
+type compiled struct {
+	schema, spec []byte
+	program      *program
 }
 
 // maxPrograms bounds what a Memo holds: a table has one schema for each partition spec and writer.
@@ -81,25 +88,26 @@ func (m *Memo) lender() *avro.Deflaters {
 	return &m.deflaters
 }
 
-// program compiles a schema, or finds that it did before. The key is everything that the program depends on.
+// program compiles a schema, or finds that it did before.
 func (m *Memo) program(schema, spec []byte, compile func() (*program, error)) (*program, error) {
 	if m == nil {
 		return compile()
 	}
-	key := string(schema) + "\x00" + string(spec)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p, known := m.programs[key]; known {
-		return p, nil
+	for _, known := range m.programs {
+		if bytes.Equal(known.schema, schema) && bytes.Equal(known.spec, spec) {
+			return known.program, nil
+		}
 	}
 	p, err := compile()
 	if err != nil {
 		return nil, err
 	}
-	if len(m.programs) >= maxPrograms || m.programs == nil {
-		m.programs = map[string]*program{}
+	if len(m.programs) >= maxPrograms {
+		m.programs = nil
 	}
-	m.programs[key] = p
+	m.programs = append(m.programs, compiled{bytes.Clone(schema), bytes.Clone(spec), p})
 	return p, nil
 }
 

@@ -275,7 +275,7 @@ func transport(t rapid.TB, spec iceberg.PartitionSpec, schema *iceberg.Schema) *
 
 func transported(t *rapid.T, f iceberg.DataFile, spec iceberg.PartitionSpec, schema *iceberg.Schema) {
 	c := transport(t, spec, schema)
-	data, err := c.Encode(f)
+	data, err := c.Append(nil, f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func transported(t *rapid.T, f iceberg.DataFile, spec iceberg.PartitionSpec, sch
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := c.Encode(library)
+	again, err := c.Append(nil, library)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestPromotedPartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := transport(t, spec(0), old)
-		data, err := before.Encode(b.Build())
+		data, err := before.Append(nil, b.Build())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -339,7 +339,7 @@ func TestPromotedPartitions(t *testing.T) {
 		}
 		now := iceberg.NewSchema(1, iceberg.NestedField{ID: 1, Name: "c", Type: c.after})
 		after := transport(t, spec(0), now)
-		if data, err = after.Encode(f); err != nil {
+		if data, err = after.Append(nil, f); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if f, err = after.Decode(data); err != nil || fmt.Sprintf("%T%v", f.Partition()[1000], f.Partition()[1000]) !=
@@ -357,7 +357,7 @@ func TestTransportIsShared(t *testing.T) { //nolint:paralleltest // it counts al
 		t.Fatal(err)
 	}
 	c := transport(t, spec, schema)
-	data, err := c.Encode(b.Build())
+	data, err := c.Append(nil, b.Build())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 		t.Error("a delete manifest of version 1 was started")
 	}
 	partial := slices.Collect(func(yield func(iceberg.DataFile) bool) { yieldPartial(t, schema, spec, yield) })
-	if _, err := transport(t, spec, schema).Encode(partial[0]); err == nil {
+	if _, err := transport(t, spec, schema).Append(nil, partial[0]); err == nil {
 		t.Error("a file without its statistics was encoded")
 	}
 }

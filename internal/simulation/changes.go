@@ -256,7 +256,6 @@ func (s *Sim) outlive(c *call) bool {
 		return false
 	}
 	s.strand(c)
-	c.p.stranded = true
 	s.letPass(26 * time.Hour)
 	s.states = append(s.states, state.NewMemory())
 	s.detour = &detour{late: c, kind: outlived, closer: s.call(maintenance.Request{Trigger: "call", Jobs: []maintenance.JobRequest{{

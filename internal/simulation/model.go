@@ -148,9 +148,6 @@ func (s *Sim) swapped(p *process, before *lake.Table, err error) {
 
 // noteLetGo notes which files an expiry let go of.
 func (s *Sim) noteLetGo(p *process, before, after *lake.Table) {
-	if p.stranded {
-		return
-	}
 	needed := s.reach()
 	for _, snap := range before.Metadata.Snapshots() {
 		if after.Metadata.SnapshotByID(snap.SnapshotID) != nil {

@@ -59,8 +59,6 @@ type process struct {
 	skew   time.Duration
 	// half lets the next deletion stop in its middle.
 	half bool
-	// stranded says that the process died a day before its request is carried out: nobody can know of an expiry's grace period then.
-	stranded bool
 
 	mu  sync.Mutex
 	rng *rand.Rand

@@ -242,6 +242,9 @@ func (g *guard) walkAll(ctx context.Context, head *lake.Table, content bool, sum
 	if err := walk.Snapshots(ctx, head.Metadata.Snapshots(), depth, hit); err != nil {
 		return err
 	}
+	if err := g.lately(ctx, head, walk, depth, g.hit("a snapshot that left the table within the grace period reaches it")); err != nil {
+		return err
+	}
 	c := walk.Counts()
 	sum.Lists, sum.Manifests, sum.Entries = c.Lists, c.Manifests, c.Entries
 	return nil

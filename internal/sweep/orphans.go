@@ -206,6 +206,9 @@ func (o *orphanSearch) reachable(ctx context.Context) (*reach.Sorter, []handoff.
 		if err != nil {
 			return nil, nil, counts, err
 		}
+		if err := o.lately(ctx, t, walk, reach.WithEntries, reached.Add); err != nil {
+			return nil, nil, counts, err
+		}
 		proof, err := o.prove(ctx, t, t.Metadata.Snapshots(), manifests.Files(ctx))
 		if err != nil {
 			return nil, nil, counts, err

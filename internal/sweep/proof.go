@@ -1,16 +1,22 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/apache/iceberg-go/table"
 
 	"firn/internal/handoff"
 	"firn/internal/lake"
+	"firn/internal/lake/catalogs"
 	"firn/internal/lake/reach"
+	"firn/internal/store"
 )
 
 // prove writes down which snapshots and manifests of a table were walked, so that delete can extend the proof by what came since. kept are the
@@ -125,4 +131,60 @@ func (g *guard) check(ctx context.Context, proof handoff.SweepProof, t *lake.Tab
 		}
 	}
 	return walk.Snapshots(ctx, fresh, reach.WithEntries, hit)
+}
+
+// lately tells a sink of the files of snapshots that left a table within the grace period, whoever expired them: also another engine, and a request of ours that
+// landed after its run was closed. The metadata files that were current within the period name them.
+func (s *step) lately(ctx context.Context, t *lake.Table, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
+	if s.deps.Grace == nil {
+		return nil
+	}
+	begin := s.deps.Now().Add(-s.deps.Grace(t.ID.Catalog)).UnixMilli()
+	until := t.Metadata.LastUpdatedMillis()
+	log := slices.SortedStableFunc(t.Metadata.PreviousFiles(), func(a, b table.MetadataLogEntry) int { return cmp.Compare(b.TimestampMs, a.TimestampMs) })
+	gone := map[int64]table.Snapshot{}
+	for _, e := range log {
+		if until <= begin {
+			break // what follows was replaced before the period
+		}
+		until = e.TimestampMs
+		before, err := lake.Read(ctx, s.st, t.ID, catalogs.Pointer{MetadataLocation: e.MetadataFile})
+		if errors.Is(err, store.ErrNotFound) {
+			continue // the log is being cut
+		}
+		if err != nil {
+			return err
+		}
+		for _, snap := range before.Metadata.Snapshots() {
+			if t.Metadata.SnapshotByID(snap.SnapshotID) == nil {
+				gone[snap.SnapshotID] = snap
+			}
+		}
+	}
+	byID := slices.SortedFunc(maps.Values(gone), func(a, b table.Snapshot) int { return cmp.Compare(a.SnapshotID, b.SnapshotID) })
+	return s.keepGone(ctx, byID, walk, depth, sink)
+}
+
+// keepGone walks snapshots that a table no longer has. What of them is deleted already needs no protection.
+func (s *step) keepGone(ctx context.Context, gone []table.Snapshot, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
+	for _, snap := range gone {
+		if snap.ManifestList == "" {
+			continue // version 1 without a list
+		}
+		f, err := reach.NewFile(snap.ManifestList, reach.ManifestList, -1, 0)
+		if err == nil {
+			err = sink(ctx, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	walk.Skip = func(location string, err error) error {
+		if errors.Is(err, store.ErrNotFound) {
+			s.log.InfoContext(ctx, "a file of a snapshot that expired is gone", "location", location)
+			return nil
+		}
+		return err
+	}
+	return walk.Snapshots(ctx, gone, depth, sink)
 }

@@ -245,6 +245,46 @@ func TestOrphansLeaveWaitingFiles(t *testing.T) {
 	}
 }
 
+// The removal of orphans does not take what left the table within the grace period either, whoever expired it, nor what of that is gone already.
+func TestOrphansLeaveWhatLeftLately(t *testing.T) {
+	t.Parallel()
+	for _, cut := range []bool{false, true} {
+		r, tbl := simple(t)
+		r.grace = 15 * time.Minute
+		doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
+		tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
+		var oldest string
+		for e := range tbl.State().Metadata.PreviousFiles() {
+			oldest = e.MetadataFile
+			break
+		}
+		r.removeSnapshots([]int64{doomed.Snapshot.SnapshotID})
+		r.now = r.world.Clock.Now()
+		for _, location := range r.objects("") {
+			r.age(location, 10)
+		}
+		if cut { // by the writer, before the log is written anew: the next one tells
+			_, _, err := r.world.Store.Delete(context.Background(), []string{oldest})
+			r.must(err)
+			r.lost = map[string]bool{oldest: true}
+		}
+		r.put("s3://world/db/t/data/orphan.parquet", 10)
+		before := r.objects("")
+		if s := r.orphans(nil); s.Deleted != 1 {
+			t.Errorf("summary %+v", s)
+		}
+		r.gone(before, "s3://world/db/t/data/orphan.parquet")
+		r.passed = 15 * time.Minute
+		r.newRun()
+		if s := r.orphans(nil); s.Deleted == 0 {
+			t.Errorf("after the grace period: summary %+v", s)
+		}
+		if gone := r.missing(before); len(gone) < 3 || !slices.Contains(gone, doomed.DataFiles[0]) {
+			t.Errorf("gone: %v", gone)
+		}
+	}
+}
+
 // A later run is killed at each of its changes while it deletes for an earlier one: the next finishes, and nothing that is named goes.
 func TestCrashWhileDeletingForAnEarlierRun(t *testing.T) {
 	t.Parallel()

@@ -178,7 +178,7 @@ func TestOrderOfPartitionValues(t *testing.T) {
 }
 
 // BenchmarkOneDay plans a query for one day over 900 manifests and over what they are rewritten to, in memory: the time of decoding alone, without that of
-// the requests, of which there are at most a twentieth.
+// the requests, of which there are at most a twentieth. Another engine's times stand in docs/scale.md.
 func BenchmarkOneDay(b *testing.B) {
 	w, a := many(b, 900, 10, 6)
 	product, err := (&Producer{Store: w.Store, NewUUID: uuid.NewRandom}).Snapshot(context.Background(), a)

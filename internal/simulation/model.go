@@ -36,7 +36,7 @@ type model struct {
 	staged []int64
 	// inFlight are files of writers that have not committed yet, with the time of writing.
 	inFlight map[string]time.Time
-	// letGo are the files that only expired snapshots reached, with the end of their grace period by the clock of the commit that let them go.
+	// letGo are the files that only expired snapshots reached, with the end of their grace period by the time that the table has of the commit that let them go.
 	letGo map[string]time.Time
 	// revived are files that were let go of and came back: an earlier expiry may delete them again before a later one's grace period ends.
 	revived map[string]bool
@@ -160,7 +160,7 @@ func (s *Sim) noteLetGo(p *process, before, after *lake.Table) {
 		}
 		for _, location := range v.files {
 			if !needed[location] && !s.revived[location] {
-				s.letGo[location] = p.commitNow().Add(p.grace(""))
+				s.letGo[location] = time.UnixMilli(after.Metadata.LastUpdatedMillis()).UTC().Add(p.grace(""))
 			}
 		}
 	}

@@ -143,24 +143,22 @@ func (in *DueInput) Counter(job maintenance.Job) int64 {
 
 // EqualityDeleteFiles counts those of the table.
 func (in *DueInput) EqualityDeleteFiles() int64 {
-	if in.Total.EqualityDeleteFiles > 0 {
-		return in.Total.EqualityDeleteFiles
-	}
-	var files int64
-	for _, p := range in.Partitions {
-		files += p.EqualityDeleteFiles
-	}
-	return files
+	return in.ofTable(func(p PartitionFacts) int64 { return p.EqualityDeleteFiles })
 }
 
 // positionDeleteFiles counts those of the table.
 func (in *DueInput) positionDeleteFiles() int64 {
-	if in.Total.PositionDeleteFiles > 0 {
-		return in.Total.PositionDeleteFiles
+	return in.ofTable(func(p PartitionFacts) int64 { return p.PositionDeleteFiles })
+}
+
+// ofTable is a figure of the total, or the sum over the partitions where nobody added them up.
+func (in *DueInput) ofTable(figure func(PartitionFacts) int64) int64 {
+	if total := figure(in.Total); total > 0 {
+		return total
 	}
-	var files int64
+	var sum int64
 	for _, p := range in.Partitions {
-		files += p.PositionDeleteFiles
+		sum += figure(p)
 	}
-	return files
+	return sum
 }

@@ -141,12 +141,18 @@ type onCommit struct {
 	logged   *bytes.Buffer
 }
 
-// newOnCommit prepares the ledger as of the commit before the last one.
+// newOnCommit prepares the ledger of a table of three partitions as of the commit before the last one.
 func newOnCommit(tb testing.TB, manifests, snapshots, files int) *onCommit {
+	tb.Helper()
+	return sizedTable{manifests, snapshots, files, 3}.look(tb)
+}
+
+// newOnPartitions does so for more partitions; grow makes the table large behind its last commit.
+func newOnPartitions(tb testing.TB, partitions int, grow func(tbl *icebergtest.Table, w *icebergtest.World)) *onCommit {
 	tb.Helper()
 	w := icebergtest.NewWorld(tb)
 	tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
-	tbl.Commit(icebergtest.Append(ids(9)...))
+	tbl.Commit(append([]icebergtest.Change{icebergtest.Append(ids(9)...)}, bare(tb, tbl, partitions-3, 0)...)...)
 	c := &onCommit{world: w, requests: &requests{Reader: w.Store}, calls: &calls{Items: state.NewMemory()}, logged: &bytes.Buffer{}}
 	document, err := policy.ParseYAML([]byte("mode: maintain\nreconcile-interval: 0s\n"))
 	if err != nil {
@@ -162,7 +168,7 @@ func newOnCommit(tb testing.TB, manifests, snapshots, files int) *onCommit {
 	})
 	c.deliverB(tb)
 	tbl.Commit(icebergtest.Append(ids(3)...))
-	inflate(tb, w, tbl, manifests, snapshots, files)
+	grow(tbl, w)
 	if c.head, err = c.state.LoadHead(tb.Context(), tbl.State().ID); err != nil {
 		tb.Fatal(err)
 	}

@@ -48,7 +48,7 @@ race: ## run the tests under the race detector (needs a C compiler)
 sim: ## play the seeded simulation: SEEDS=1-1000, or one seed to repeat it; SIM_BUDGET=60s stops there and names the next seed
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestSeeds$$' ./internal/simulation -args -seeds $(SEEDS) -budget $(SIM_BUDGET)
 
-fleet: ## let TABLES=50 tables live for HOURS=24 hours on a virtual clock, beside an oracle that knows the future (nightly: takes minutes)
+fleet: ## let TABLES=50 tables live for HOURS=24 hours on a virtual clock, beside an oracle that knows the future (nightly: takes minutes; tells each hour)
 	@$(GO) test -count=1 -timeout 0 -v -run 'TestFleet$$' ./internal/simulation/fleet -args -tables $(TABLES) -hours $(HOURS)
 
 mutants: ## break the rules that keep data, one by one, and let the simulation notice each: SEEDS=1-3000 (nightly: takes minutes)

@@ -190,6 +190,18 @@ func (w *World) Known(location string) (table.Metadata, bool) {
 	return state.(*lake.Table).Metadata, true
 }
 
+// Forget deletes a metadata file that the table has left, as write.metadata.delete-after-commit.enabled does, and what the world remembers of it: a world that
+// lives for long would otherwise hold each snapshot once for each commit after it.
+func (w *World) Forget(location string) {
+	w.tb.Helper()
+	w.states.Delete(location)
+	_, failures, err := w.Store.Delete(context.Background(), []string{location})
+	w.check(err)
+	if len(failures) > 0 {
+		w.tb.Fatal(failures)
+	}
+}
+
 // SetProperty sets a table property.
 func (t *Table) SetProperty(key, value string) {
 	t.w.tb.Helper()

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -137,7 +138,7 @@ func (h *host) write(who *tenant) {
 			load.Deletes++
 			changes = append(changes, icebergtest.AddFile(h.entry(who, d, iceberg.EntryContentEqDeletes), nil))
 		}
-		who.commit(changes...)
+		h.commit(who, changes...)
 		h.note(who)
 		h.tell(who.id, 0)
 	}
@@ -180,11 +181,23 @@ func (h *host) hourEnds() {
 		h.tell(id, time.Duration(h.random.Int64N(int64(10*time.Minute)))) // schedule's look
 	}
 	h.hoursEnded++
+	h.progress()
+}
+
+// progress tells how far a long day is, and what it costs.
+func (h *host) progress() {
+	if *hours < 12 {
+		return
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	h.t.Logf("hour %d: %d files written, %d looks, %d runs, %d MiB rewritten; heap %d MiB", h.hoursEnded, h.files, h.looks, h.runs, h.bytes/mib, int64(memory.HeapAlloc)/mib)
 }
 
 func newHost(t *testing.T) *host {
 	t.Helper()
 	world := icebergtest.NewWorld(t)
+	world.StockEvery = 8 // the others by Firn's own manifest writer, which is quick
 	h := &host{
 		t: t, world: world, state: state.New(state.NewMemory()), tenants: map[maintenance.TableID]*tenant{}, started: map[string]bool{}, begin: time.Date(2026, 11, 2, 0, 0, 0, 0, time.UTC),
 		random: rand.New(rand.NewPCG(*seed, 7)),
@@ -270,7 +283,7 @@ func TestFleet(t *testing.T) {
 		t.Logf("%s: %d tables, %d MiB rewritten, the oracle %d", name, k[0], k[1]/mib, k[2]/mib)
 	}
 	bytes, runs := float64(h.bytes)/float64(oracle.Bytes), float64(h.runs)/float64(oracle.Runs)
-	t.Logf("%d tables, %d hours: %d commits, %d looks, %d ledgers proved; %d runs (%d of partitions, %d in vain), the oracle %d: %.2fx; %d MiB rewritten, the oracle %d: %.2fx; "+
+	t.Logf("%d tables, %d hours: %d files written, %d looks, %d ledgers proved; %d runs (%d of partitions, %d in vain), the oracle %d: %.2fx; %d MiB rewritten, the oracle %d: %.2fx; "+
 		"%d of %d tables at an hour's end had just gone over", *tables, *hours, h.files, h.looks, h.proofs, h.runs, h.rewrites, h.vain, oracle.Runs, runs, h.bytes/mib, oracle.Bytes/mib,
 		bytes, h.atBounds, h.hoursEnded**tables)
 	if h.runs == 0 || oracle.Runs == 0 || *hours >= 12 && (bytes > maxBytes || runs > 2) {

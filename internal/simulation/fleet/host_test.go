@@ -173,7 +173,7 @@ func (h *host) end(who *tenant, in maintenance.ExecutionInput, groups []maintena
 	outcome := maintenance.NothingToDo
 	if len(groups) > 0 {
 		outcome = maintenance.Committed
-		who.commit(append(changes, icebergtest.Remove(slices.Sorted(maps.Keys(gone))...))...)
+		h.commit(who, append(changes, icebergtest.Remove(slices.Sorted(maps.Keys(gone))...))...)
 	} else {
 		h.vain++
 	}
@@ -190,9 +190,11 @@ func (h *host) end(who *tenant, in maintenance.ExecutionInput, groups []maintena
 	h.note(who)
 }
 
-func (who *tenant) commit(changes ...icebergtest.Change) {
+func (h *host) commit(who *tenant, changes ...icebergtest.Change) {
+	left := who.table.Pointer().MetadataLocation
 	who.table.Commit(changes...)
 	who.sequence++
+	h.world.Forget(left) // looks happen between commits, and read the current one
 }
 
 // dead takes out the delete files that apply to no file any more.

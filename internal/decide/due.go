@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"firn/internal/maintenance"
@@ -156,17 +157,33 @@ func share(count, threshold int64) float64 {
 	return float64(count) / float64(threshold)
 }
 
-// again compares a count with its threshold, and does not count what the last run left: a table whose files cannot be rewritten does not flap.
+// again compares a count with its threshold, and does not count what the last run left: a table whose files cannot be rewritten does not flap. A run that
+// did not come to its end says nothing about the files: what it left counts again after retryAfter.
 func (in *DueInput) again(job maintenance.Job, count, threshold int64, hysteresis float64, what string) (bool, string) {
 	due, why := reached(count, threshold, what)
-	left := in.Jobs[job].Left
-	if !due || left == nil || *left < threshold {
+	last := in.Jobs[job]
+	if !due || last.Left == nil || *last.Left < threshold {
 		return due, why
 	}
-	if need := *left + int64(math.Ceil(hysteresis*float64(threshold))); count < need {
-		return false, fmt.Sprintf("%s; the last run left %d, it counts again at %d", why, *left, need)
+	need, age := *last.Left+int64(math.Ceil(hysteresis*float64(threshold))), time.Duration(in.NowMS-last.LastRunMS)*time.Millisecond
+	switch {
+	case count >= need:
+		return true, why
+	case !unfinished(last):
+		return false, fmt.Sprintf("%s; the last run left %d, it counts again at %d", why, *last.Left, need)
+	case age >= retryAfter:
+		return true, fmt.Sprintf("%s; the last run ended as %s, %s ago", why, last.LastOutcome, policy.RoundAge(age))
 	}
-	return true, why
+	return false, fmt.Sprintf("%s; the last run ended as %s, it is tried again after %s, or at %d", why, last.LastOutcome, policy.FormatAge(retryAfter), need)
+}
+
+// retryAfter is when a run that did not come to its end is tried again although nothing was added: what stood in its way may have passed, and a run that
+// fails each time costs more the more often it is tried.
+const retryAfter = time.Hour
+
+// unfinished says that the last run was kept from doing what there was to do.
+func unfinished(last JobFacts) bool {
+	return slices.Contains([]maintenance.Outcome{maintenance.Failed, maintenance.Conflict, maintenance.Unknown}, last.LastOutcome)
 }
 
 // reached compares a count with its threshold; 0 is off.
@@ -196,6 +213,10 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 		if p.SmallFiles > most.SmallFiles {
 			most = p
 		}
+	}
+	if t.SmallFiles > 0 && most.SmallFiles >= t.SmallFiles { // only what the last run left keeps it from being due
+		_, d.Reason = in.again(maintenance.RewriteDataFiles, most.SmallFiles, t.SmallFiles, hysteresis, "files under "+smallShare)
+		return d
 	}
 	d.Reason = fmt.Sprintf("no partition trips a trigger; the one with most files under %s has %d, the thresholds are %d, or %d after %s",
 		smallShare, most.SmallFiles, t.SmallFiles, t.SmallFilesAged, policy.FormatAge(t.Age))
@@ -283,6 +304,11 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 		sooner(since, t.ExpireInterval)
 	}
 	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
+	for job, last := range in.Jobs {
+		if !timed(job) && unfinished(last) {
+			sooner(last.LastRunMS, retryAfter)
+		}
+	}
 	sooner(base(maintenance.RemoveOrphanFiles), t.OrphansInterval)
 	if in.worst() >= t.SmallFilesAged && t.SmallFilesAged > 0 && in.Commits > 0 {
 		sooner(cmp.Or(in.Jobs[maintenance.RewriteDataFiles].LastAgedMS, in.FirstSeenMS), t.Age)

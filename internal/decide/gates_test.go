@@ -119,6 +119,43 @@ func TestHysteresis(t *testing.T) {
 	}
 }
 
+// TestUnfinishedRunsAreTriedAgain: a run that was kept from its work left everything, which says nothing about the files: it is tried again after an hour,
+// or when enough is added, and the reason says which. The clock knows of it.
+func TestUnfinishedRunsAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	left := int64(120)
+	for _, c := range []struct {
+		outcome maintenance.Outcome
+		ago     int64
+		files   int64
+		want    bool
+		reason  string
+	}{
+		{maintenance.Failed, hourMS - 1, 120, false, "the last run ended as failed, it is tried again after 1h, or at 130"},
+		{maintenance.Failed, hourMS - 1, 130, true, "130 files"},
+		{maintenance.Failed, hourMS, 120, true, "the last run ended as failed, 1h0m ago"},
+		{maintenance.Conflict, hourMS, 120, true, "ended as conflict"},
+		{maintenance.Unknown, hourMS, 120, true, "ended as unknown"},
+		{maintenance.Refused, 10 * hourMS, 120, false, "the last run left 120, it counts again at 130"},
+		{maintenance.Committed, 10 * hourMS, 120, false, "the last run left 120, it counts again at 130"},
+		{maintenance.NothingToDo, 10 * hourMS, 120, false, "the last run left 120, it counts again at 130"},
+	} {
+		in := busy(part(func(p *decide.PartitionFacts) { p.SmallFiles = c.files }))
+		in.Jobs = map[maintenance.Job]decide.JobFacts{maintenance.RewriteDataFiles: {
+			LastRunMS: nowMS - c.ago, LastAgedMS: nowMS - c.ago, LastOutcome: c.outcome, Left: &left,
+		}}
+		d := dueOf(decide.Due(in, policyOf(t, nil)), maintenance.RewriteDataFiles)
+		if d.Due != c.want || !strings.Contains(d.Reason, c.reason) {
+			t.Errorf("%s %d ms ago: due %v: %s; want %v, %q", c.outcome, c.ago, d.Due, d.Reason, c.want, c.reason)
+		}
+		off := map[string]string{"rewrite_data_files.trigger.small-files-aged": "0", "remove_orphan_files.trigger.interval": "0s", "expire_snapshots.trigger.interval": "0s"}
+		wake, retried := decide.NextByClock(in, policyOf(t, off)), strings.Contains("failed conflict unknown", string(c.outcome))
+		if want := int64(nowMS) - c.ago + hourMS; retried && wake != want || !retried && wake != 0 {
+			t.Errorf("%s: the clock says %d, want %d for what is tried again", c.outcome, wake, want)
+		}
+	}
+}
+
 // TestNextByClock: what comes by the clock alone is known ahead.
 func TestNextByClock(t *testing.T) {
 	t.Parallel()

@@ -101,40 +101,47 @@ func (f *Function) Handle(ctx context.Context, in maintenance.ReportInput) (main
 			out.Outcome = worst(out.Outcome, outcomeOf(in.Error.Error))
 		}
 	}
-	return out, errors.Join(f.remember(ctx, in, out, started), f.release(ctx, in.Run))
+	record, err := f.remember(ctx, in, out, started)
+	if err != nil {
+		return out, err // the lease stays for the next try: without it the ledger would not be told
+	}
+	return out, errors.Join(f.tell(ctx, record), f.release(ctx, in.Run))
 }
 
-// remember writes history, the ledger's last runs, and metrics.
-func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out maintenance.ReportOutput, startedMS int64) error {
+// remember writes history and the ledger's last runs.
+func (f *Function) remember(ctx context.Context, in maintenance.ReportInput, out maintenance.ReportOutput, startedMS int64) (state.RunRecord, error) {
 	now := f.deps.Now()
 	record := state.RunRecord{Run: in.Run, Request: in.Request, StartedMS: startedMS, EndedMS: now.UnixMilli(), Report: out}
 	if earlier, found, err := f.deps.State.FindRun(ctx, in.Run.RunID); err != nil {
-		return err
+		return record, err
 	} else if found {
 		record.StartedMS, record.EndedMS = earlier.StartedMS, earlier.EndedMS
 	}
 	if err := f.deps.State.SaveRun(ctx, record); err != nil {
-		return err
+		return record, err
 	}
-	if err := f.lastRuns(ctx, in, out, now); err != nil {
-		return err
-	}
+	return record, f.lastRuns(ctx, in, out, now)
+}
+
+// tell publishes the outcome, and writes metrics and logs.
+func (f *Function) tell(ctx context.Context, record state.RunRecord) error {
+	now, run, out := f.deps.Now(), record.Run, record.Report
 	if err := f.publish(ctx, record); err != nil {
 		return err
 	}
 	for _, e := range out.Earlier {
-		if err := f.deps.Metrics.Emit(now, in.Run.Table, maintenance.ExpireSnapshots, telemetry.Counts(e.Columns)); err != nil {
-			return fmt.Errorf("emit metrics of run %s: %w", in.Run.RunID, err)
+		if err := f.deps.Metrics.Emit(now, run.Table, maintenance.ExpireSnapshots, telemetry.Counts(e.Columns)); err != nil {
+			return fmt.Errorf("emit metrics of run %s: %w", run.RunID, err)
 		}
-		f.deps.Log.InfoContext(ctx, "files of an earlier expiry deleted", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "earlier_run_id", e.RunID,
+		f.deps.Log.InfoContext(ctx, "files of an earlier expiry deleted", "run_id", run.RunID, "table", run.Table.String(), "earlier_run_id", e.RunID,
 			"files", e.Files, "bytes", e.Bytes, "failed", e.Failed)
 	}
 	for _, job := range out.Jobs {
 		metrics := append(telemetry.Counts(job.Columns), telemetry.Metric{Name: contract.MetricOutcome(string(job.Outcome)), Unit: telemetry.Count, Value: 1})
-		if err := f.deps.Metrics.Emit(now, in.Run.Table, job.Job, metrics); err != nil {
-			return fmt.Errorf("emit metrics of run %s: %w", in.Run.RunID, err)
+		if err := f.deps.Metrics.Emit(now, run.Table, job.Job, metrics); err != nil {
+			return fmt.Errorf("emit metrics of run %s: %w", run.RunID, err)
 		}
-		f.deps.Log.InfoContext(ctx, "job ended", "run_id", in.Run.RunID, "table", in.Run.Table.String(), "job", job.Job, "outcome", job.Outcome,
+		f.deps.Log.InfoContext(ctx, "job ended", "run_id", run.RunID, "table", run.Table.String(), "job", job.Job, "outcome", job.Outcome,
 			"reason", job.Reason, "snapshot_id", job.SnapshotID)
 	}
 	return nil
@@ -158,8 +165,14 @@ func (f *Function) publish(ctx context.Context, r state.RunRecord) error {
 }
 
 // lastRuns notes when each job ended, and what an automatic run cost, for triggers and bounds that count from there. A table without ledger has nothing to
-// note it on.
+// note it on. Of a run that lost its lease only the cost is noted, and what its expiry left waiting: looks and runs have gone on since, so that it says
+// nothing of what there is to do now, and would hide it.
 func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out maintenance.ReportOutput, now time.Time) error {
+	lease, held, err := f.deps.State.Current(ctx, in.Run.Table)
+	if err != nil {
+		return err
+	}
+	holds := held && lease.Token == in.Run.Token
 	for {
 		head, err := f.deps.State.LoadHead(ctx, in.Run.Table)
 		if err != nil || head.Version == 0 {
@@ -168,23 +181,29 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 		if head.Jobs == nil {
 			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
-		for _, job := range out.Jobs {
-			was := head.Jobs[job.Job]
-			was = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: job.Outcome, WaitingUntilMS: was.WaitingUntilMS, LastAgedMS: was.LastAgedMS}
-			if TookAll(in.Request, job) {
-				was.LastAgedMS = was.LastRunMS
-			}
-			head.Jobs[job.Job] = was
+		if holds {
+			ran(head.Jobs, in.Request, out.Jobs, now)
+			head.Commits = 0 // nothing is folded while a lease is held, so every commit that was counted came before this run
 		}
 		waiting(head.Jobs, out.Jobs, now)
 		if in.Request.Automatic {
 			head.Spending = spent(head.Spending, in.Run.RunID, CostMicros(out), now)
 		}
-		// Nothing is folded while a lease is held, so every commit that was counted came before this run.
-		head.Commits = 0
 		if _, err = f.deps.State.SaveHead(ctx, head); !errors.Is(err, state.ErrConditionFailed) {
 			return err
 		}
+	}
+}
+
+// ran notes when each job ended, and how. What it left is found by the next look.
+func ran(jobs map[maintenance.Job]state.JobState, request maintenance.Request, outcomes []maintenance.JobOutcome, now time.Time) {
+	for _, o := range outcomes {
+		was := jobs[o.Job]
+		was = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: o.Outcome, WaitingUntilMS: was.WaitingUntilMS, LastAgedMS: was.LastAgedMS}
+		if TookAll(request, o) {
+			was.LastAgedMS = was.LastRunMS
+		}
+		jobs[o.Job] = was
 	}
 }
 
@@ -197,18 +216,17 @@ func TookAll(request maintenance.Request, o maintenance.JobOutcome) bool {
 // waiting notes until when files of an expiry wait. Each run's end deletes those whose time has come.
 func waiting(jobs map[maintenance.Job]state.JobState, outcomes []maintenance.JobOutcome, now time.Time) {
 	expiry, known := jobs[maintenance.ExpireSnapshots]
-	if !known {
-		return
-	}
 	if now.UnixMilli() >= expiry.WaitingUntilMS {
 		expiry.WaitingUntilMS = 0
 	}
 	for _, o := range outcomes {
 		if o.Waiting != nil {
-			expiry.WaitingUntilMS = max(expiry.WaitingUntilMS, o.Waiting.NotBeforeMS)
+			expiry.WaitingUntilMS, known = max(expiry.WaitingUntilMS, o.Waiting.NotBeforeMS), true
 		}
 	}
-	jobs[maintenance.ExpireSnapshots] = expiry
+	if known {
+		jobs[maintenance.ExpireSnapshots] = expiry
+	}
 }
 
 // release frees the lease and the run's place among those that run at once, and puts the table back on the queue when events met it, and tables that wait for

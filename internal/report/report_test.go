@@ -24,11 +24,13 @@ import (
 const workLocation = "mem://work/firn"
 
 type world struct {
-	fn    *report.Function
-	work  *handoff.Work
-	state state.Store
-	run   maintenance.Run
-	told  []maintenance.TableID
+	fn *report.Function
+	// function is one with another state.
+	function func(state.Store) *report.Function
+	work     *handoff.Work
+	state    state.Store
+	run      maintenance.Run
+	told     []maintenance.TableID
 	// events are the details of outcome events by detail type; offline is the error of the bus.
 	events  map[string][]string
 	offline error
@@ -61,9 +63,12 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.work = handoff.Open(st, workLocation, w.run.RunID)
-	w.fn = report.New(report.Deps{
-		Work: st, WorkLocation: workLocation, State: w.state, Metrics: telemetry.Discard{}, Notifier: w, Events: w, Now: now, Log: slog.New(slog.DiscardHandler),
-	})
+	w.function = func(s state.Store) *report.Function {
+		return report.New(report.Deps{
+			Work: st, WorkLocation: workLocation, State: s, Metrics: telemetry.Discard{}, Notifier: w, Events: w, Now: now, Log: slog.New(slog.DiscardHandler),
+		})
+	}
+	w.fn = w.function(w.state)
 	return w
 }
 

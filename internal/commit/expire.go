@@ -58,7 +58,7 @@ func (e *expirer) settle(ctx context.Context, head *lake.Table) (standing, int, 
 		}
 	}
 	for _, n := range slices.Backward(e.open()) {
-		if e.fates[n].detail.gone(head) {
+		if gone(e.fates[n].Expired, head) {
 			return landed, n, e.conclude(ctx, n, maintenance.Committed)
 		}
 	}
@@ -66,21 +66,8 @@ func (e *expirer) settle(ctx context.Context, head *lake.Table) (standing, int, 
 }
 
 // gone reports whether everything that an attempt would remove is gone.
-func (d fateDetail) gone(head *lake.Table) bool {
-	if d.Expired == nil || len(d.Expired.SnapshotIDs)+len(d.Expired.Refs) == 0 {
-		return false
-	}
-	for _, id := range d.Expired.SnapshotIDs {
-		if head.Metadata.SnapshotByID(id) != nil {
-			return false
-		}
-	}
-	for name := range head.Metadata.Refs() {
-		if slices.Contains(d.Expired.Refs, name) {
-			return false
-		}
-	}
-	return true
+func gone(expired *handoff.Expired, head *lake.Table) bool {
+	return expired != nil && head.Lacks(expired.SnapshotIDs, expired.Refs)
 }
 
 func (e *expirer) resend(ctx context.Context, head *lake.Table, _ int) (*request, error) {
@@ -101,9 +88,7 @@ func (e *expirer) build(ctx context.Context, head *lake.Table) (*request, *hando
 	if err != nil {
 		return nil, nil, err
 	}
-	detail := fateDetail{Refs: map[string]int64{}, Expired: &handoff.Expired{
-		SnapshotIDs: plan.ExpiredIDs, ManifestLists: plan.ManifestLists, Statistics: plan.Statistics, Refs: plan.RemovedRefs,
-	}}
+	detail := fateDetail{Refs: map[string]int64{}}
 	change := committer.Change{Requirements: []table.Requirement{table.AssertTableUUID(head.Metadata.TableUUID())}}
 	for name, ref := range head.Metadata.Refs() {
 		detail.Refs[name] = ref.SnapshotID
@@ -129,6 +114,9 @@ func (e *expirer) build(ctx context.Context, head *lake.Table) (*request, *hando
 		}
 	}
 	r := &request{detail: detail, change: change}
+	r.fate.Expired = &handoff.Expired{
+		SnapshotIDs: plan.ExpiredIDs, ManifestLists: plan.ManifestLists, Statistics: plan.Statistics, Refs: plan.RemovedRefs,
+	}
 	if snap := head.Metadata.CurrentSnapshot(); snap != nil {
 		r.fate.AssertedSnapshotID = snap.SnapshotID
 	}
@@ -214,7 +202,7 @@ func expiryUpdates(head *lake.Table, plan lake.Expiring) []table.Update {
 func (e *expirer) result(ctx context.Context, after *lake.Table, n int) (handoff.CommitResult, error) {
 	f := e.fates[n]
 	r := handoff.CommitResult{Outcome: maintenance.Committed}
-	if f.detail.Expired == nil {
+	if f.Expired == nil {
 		return r, nil
 	}
 	stray, why, err := e.unknownRefs(ctx, after, f)
@@ -228,7 +216,7 @@ func (e *expirer) result(ctx context.Context, after *lake.Table, n int) (handoff
 		}
 		return r, nil
 	}
-	expired := *f.detail.Expired
+	expired := *f.Expired
 	expired.CommittedAtMS = e.f.Now().UnixMilli()
 	r.Expired = &expired
 	return r, nil
@@ -248,10 +236,10 @@ const maxLogFiles = 50
 // Glue) there can be none: what was replaced is what we saw. A service checks only the refs that it is told, so the metadata that it replaced is
 // read. The text says why nothing may be deleted, "" when all is well.
 func (e *expirer) unknownRefs(ctx context.Context, after *lake.Table, f fate) ([]strayRef, string, error) {
-	if f.AssertedPointer != "" || len(f.detail.Expired.SnapshotIDs) == 0 {
+	if f.AssertedPointer != "" || len(f.Expired.SnapshotIDs) == 0 {
 		return nil, "", nil
 	}
-	replaced, err := e.replaced(ctx, after, f.detail.Expired.SnapshotIDs)
+	replaced, err := e.replaced(ctx, after, f.Expired.SnapshotIDs)
 	if err != nil {
 		if errors.Is(err, store.ErrTransient) || ctx.Err() != nil {
 			return nil, "", err
@@ -261,7 +249,7 @@ func (e *expirer) unknownRefs(ctx context.Context, after *lake.Table, f fate) ([
 	var stray []strayRef
 	for name, ref := range replaced.Refs() {
 		known, ok := f.detail.Refs[name]
-		if ok && known == ref.SnapshotID || !slices.Contains(f.detail.Expired.SnapshotIDs, ref.SnapshotID) {
+		if ok && known == ref.SnapshotID || !slices.Contains(f.Expired.SnapshotIDs, ref.SnapshotID) {
 			continue
 		}
 		if snap := replaced.SnapshotByID(ref.SnapshotID); snap != nil {

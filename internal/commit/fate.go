@@ -31,9 +31,8 @@ type fateDetail struct {
 	Columns map[string]int64       `json:"columns,omitempty"`
 	Dropped []handoff.DroppedGroup `json:"dropped,omitempty"`
 	Rebased *handoff.Rebased       `json:"rebased,omitempty"`
-	// Expired and Refs belong to an expiry: what it removes, and the refs that it knew.
-	Expired *handoff.Expired `json:"expired,omitempty"`
-	Refs    map[string]int64 `json:"refs,omitempty"`
+	// Refs are those that an expiry knew.
+	Refs map[string]int64 `json:"refs,omitempty"`
 }
 
 // sequenceNumber is the sent snapshot's, 0 when none is sent.
@@ -95,11 +94,22 @@ func (s *session) announce(ctx context.Context, entry handoff.Fate, detail fateD
 		return 0, false, fmt.Errorf("write fate log: %w", err)
 	}
 	// A store that repeats a write whose answer was lost meets its own object.
-	if !first && (written.Abandoned || !slices.Equal(written.Detail, entry.Detail)) {
+	if !first && (written.Abandoned || !same(written, entry)) {
 		return 0, false, nil
 	}
 	s.fates = append(s.fates, fate{Fate: entry, detail: detail})
 	return n, true, nil
+}
+
+// same reports whether two entries announce the same call.
+func same(a, b handoff.Fate) bool {
+	if !slices.Equal(a.Detail, b.Detail) {
+		return false
+	}
+	if a.Expired == nil || b.Expired == nil {
+		return a.Expired == b.Expired
+	}
+	return slices.Equal(a.Expired.SnapshotIDs, b.Expired.SnapshotIDs) && slices.Equal(a.Expired.Refs, b.Expired.Refs)
 }
 
 // conclude writes down a definite answer.

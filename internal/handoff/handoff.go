@@ -241,6 +241,8 @@ type Fate struct {
 	Groups   []int    `json:"groups,omitempty"`
 	Paths    []string `json:"paths,omitempty"`
 	Metadata []string `json:"metadata,omitempty"`
+	// Expired is what the call of an expiry removes: sweep knows by it what may have left the table when no result says so.
+	Expired *Expired `json:"expired,omitempty"`
 	// Detail is commit's own part: what it needs to send exactly the same request again, and to answer when it learns later that it landed.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }

@@ -70,7 +70,7 @@ func (w *Work) Sweep(job maintenance.Job, name string) string {
 }
 
 // UnsettledRun marks a run that left something to later ones: a commit of which nobody knew how it ended, or the files of an expiry that could not be
-// deleted yet (not write-once: sweep removes it when nothing is left to do).
+// deleted yet (not write-once: sweep removes it when nothing is left to do, and sets its time when an expiry is settled).
 type UnsettledRun struct {
 	V   int             `json:"v"`
 	Run maintenance.Run `json:"run"`
@@ -129,6 +129,18 @@ func (w *Work) WriteOnce(ctx context.Context, location string, v any) (first boo
 		return false, fmt.Errorf("write %s: %w", location, err)
 	}
 	return true, nil
+}
+
+// Replace writes v as JSON over what is there: only for objects that are not write-once.
+func (w *Work) Replace(ctx context.Context, location string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", location, err)
+	}
+	if err := w.store.Put(ctx, location, data, store.WriteOptions{ContentType: "application/json"}); err != nil {
+		return fmt.Errorf("write %s: %w", location, err)
+	}
+	return nil
 }
 
 // Read decodes the JSON object at location into v. An unknown version is ErrVersion; store.ErrNotFound when there is no object.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 	iceio "github.com/apache/iceberg-go/io"
@@ -111,6 +112,22 @@ func (t *Table) Head(branch string) (*table.Snapshot, error) {
 		return snap, nil
 	}
 	return nil, fmt.Errorf("table %s has no branch %s", t.ID, branch)
+}
+
+// Lacks reports whether the table has none of these snapshots and refs any more: an expiry that would remove them has nothing left to do. It is false when
+// none is named.
+func (t *Table) Lacks(snapshotIDs []int64, refs []string) bool {
+	for _, id := range snapshotIDs {
+		if t.Metadata.SnapshotByID(id) != nil {
+			return false
+		}
+	}
+	for name := range t.Metadata.Refs() {
+		if slices.Contains(refs, name) {
+			return false
+		}
+	}
+	return len(snapshotIDs)+len(refs) > 0
 }
 
 // FileIO adapts a store to iceberg-go's file IO, for reading only. The context holds for every request made through the result. A file of up

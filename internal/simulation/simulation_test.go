@@ -133,6 +133,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		12772: "a search for orphans found the files of an expiry that landed after its run was closed",
 		10323: "a dropped column came back between the last look at a service's schema and the commit",
 		7686:  "a late search for what an expiry let go of found files of a later one, whose grace period had begun",
+		46332: "a search for orphans found the files of an expiry that landed in a run that died, and the metadata log was cut already",
 		3589:  "files of an expiry waited for an attempt of the same run that nobody could settle",
 	} {
 		if r := Run(t, seed); r.Failure != "" {

@@ -45,8 +45,7 @@ func (s *step) abandon(ctx context.Context) (maintenance.SweepOutput, error) {
 	return out, s.settleEarlier(ctx)
 }
 
-// finish sweeps what the jobs left and writes down what became of it. A run that stays unsettled is marked before that: the next run on the table
-// settles it.
+// finish sweeps what the jobs left and writes down what became of it.
 func (s *step) finish(ctx context.Context, ends []*jobEnd, out *maintenance.SweepOutput) error {
 	if len(ends) == 0 {
 		return nil
@@ -54,12 +53,6 @@ func (s *step) finish(ctx context.Context, ends []*jobEnd, out *maintenance.Swee
 	summaries, err := s.endJobs(ctx, ends)
 	if err != nil {
 		return err
-	}
-	if slices.ContainsFunc(ends, (*jobEnd).unsettled) {
-		mark := handoff.UnsettledRun{V: contract.PayloadVersion, Run: s.in.Run}
-		if _, err := s.work.WriteOnce(ctx, s.mark(s.in.Run), &mark); err != nil {
-			return err
-		}
 	}
 	for i, e := range ends {
 		sum := summaries[i]
@@ -203,7 +196,7 @@ func (s *step) endJobs(ctx context.Context, ends []*jobEnd) ([]handoff.SweepSumm
 				summaries[i].Keep(o.Location, reason)
 			}
 		}
-		return summaries, nil
+		return summaries, s.leaveEnds(ctx, head, ends)
 	}
 	if err != nil {
 		return nil, err
@@ -212,6 +205,9 @@ func (s *step) endJobs(ctx context.Context, ends []*jobEnd) ([]handoff.SweepSumm
 		if err := s.settle(ctx, head, e); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.leaveEnds(ctx, head, ends); err != nil {
+		return nil, err
 	}
 	aborted, err := s.abortRunUploads(ctx, head)
 	if err != nil {

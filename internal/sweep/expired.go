@@ -148,15 +148,21 @@ func (e *expiry) find(ctx context.Context) (handoff.SweepReach, error) {
 // walkExpired finds what the expired snapshots reached. A list or manifest that is gone or broken is skipped and reported: it stays, and so does
 // what only it named.
 func (e *expiry) walkExpired(ctx context.Context, walk *reach.Walk, sink reach.Sink) error {
-	snapshots := make([]table.Snapshot, len(e.gone.ManifestLists))
-	for i, location := range e.gone.ManifestLists {
+	walk.Skip = e.skip
+	return walkGone(ctx, &e.gone, walk, reach.WithEntries, sink)
+}
+
+// walkGone tells a sink of what expired snapshots reached, their lists and statistics with it.
+func walkGone(ctx context.Context, gone *handoff.Expired, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
+	lists := slices.Compact(slices.Sorted(slices.Values(gone.ManifestLists)))
+	snapshots := make([]table.Snapshot, len(lists))
+	for i, location := range lists {
 		snapshots[i].ManifestList = location
 	}
-	walk.Skip = e.skip
-	if err := walk.Snapshots(ctx, snapshots, reach.WithEntries, sink); err != nil {
+	if err := walk.Snapshots(ctx, snapshots, depth, sink); err != nil {
 		return err
 	}
-	for kind, locations := range map[reach.Kind][]string{reach.ManifestList: e.gone.ManifestLists, reach.Statistics: e.gone.Statistics} {
+	for kind, locations := range map[reach.Kind][]string{reach.ManifestList: lists, reach.Statistics: gone.Statistics} {
 		for _, location := range locations {
 			f, err := reach.NewFile(location, kind, -1, 0)
 			if err != nil {

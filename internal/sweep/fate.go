@@ -8,6 +8,7 @@ import (
 
 	"firn/internal/contract"
 	"firn/internal/handoff"
+	"firn/internal/lake"
 	"firn/internal/maintenance"
 	"firn/internal/store"
 )
@@ -39,6 +40,15 @@ func (l *fates) settle(head handoff.Head) {
 		a := &l.attempts[n]
 		a.over = a.outcome == "" && a.Moved(head)
 	}
+}
+
+// in reports whether a head shows that the attempt landed. What an expiry would remove may also have been removed by somebody else: nothing is left to do
+// then, which is the same.
+func (a *attempt) in(head *lake.Table) bool {
+	if a.Expired != nil {
+		return head.Lacks(a.Expired.SnapshotIDs, a.Expired.Refs)
+	}
+	return a.SnapshotID != 0 && head.Metadata.SnapshotByID(a.SnapshotID) != nil
 }
 
 // free reports whether nothing but the head itself can hold the attempt's files.
@@ -116,6 +126,20 @@ func (l *fates) perhaps(location string) bool {
 // unknown reports whether the batch may have been committed without anybody having said so.
 func (l *fates) unknown() bool {
 	return l.result == nil && slices.ContainsFunc(l.attempts, func(a attempt) bool { return !a.free() && a.outcome != maintenance.Committed })
+}
+
+// letGo is what a head shows to have left the table by announced calls of an expiry, without a result that says so.
+func (l *fates) letGo(head *lake.Table) []*handoff.Expired {
+	if l.result != nil && l.result.Expired != nil {
+		return nil
+	}
+	var out []*handoff.Expired
+	for _, a := range l.attempts {
+		if a.Expired != nil && !refusedFor(a.outcome) && head.Lacks(a.Expired.SnapshotIDs, nil) {
+			out = append(out, a.Expired)
+		}
+	}
+	return out
 }
 
 // refusedFor reports whether an outcome proves that the attempt did not land.

@@ -245,6 +245,9 @@ func (g *guard) walkAll(ctx context.Context, head *lake.Table, content bool, sum
 	if err := g.lately(ctx, head, walk, depth, g.hit("a snapshot that left the table within the grace period reaches it")); err != nil {
 		return err
 	}
+	if err := g.waiting(ctx, head, g.hit("an expiry has let go of it within the grace period")); err != nil {
+		return err
+	}
 	c := walk.Counts()
 	sum.Lists, sum.Manifests, sum.Entries = c.Lists, c.Manifests, c.Entries
 	return nil

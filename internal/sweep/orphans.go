@@ -52,7 +52,7 @@ func (s *step) orphans(ctx context.Context) (handoff.SweepReach, error) {
 	if err != nil {
 		return handoff.SweepReach{}, err
 	}
-	if err := o.waiting(ctx, reached.Add); err != nil {
+	if err := o.waiting(ctx, o.head, reached.Add); err != nil {
 		return handoff.SweepReach{}, err
 	}
 	result, err := o.subtract(ctx, listed.runs, reached)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
 	"sync"
 
@@ -142,7 +141,7 @@ func (s *step) lately(ctx context.Context, t *lake.Table, walk *reach.Walk, dept
 	begin := s.deps.Now().Add(-s.deps.Grace(t.ID.Catalog)).UnixMilli()
 	until := t.Metadata.LastUpdatedMillis()
 	log := slices.SortedStableFunc(t.Metadata.PreviousFiles(), func(a, b table.MetadataLogEntry) int { return cmp.Compare(b.TimestampMs, a.TimestampMs) })
-	gone := map[int64]table.Snapshot{}
+	gone := &handoff.Expired{}
 	for _, e := range log {
 		if until <= begin {
 			break // what follows was replaced before the period
@@ -155,30 +154,32 @@ func (s *step) lately(ctx context.Context, t *lake.Table, walk *reach.Walk, dept
 		if err != nil {
 			return err
 		}
-		for _, snap := range before.Metadata.Snapshots() {
-			if t.Metadata.SnapshotByID(snap.SnapshotID) == nil {
-				gone[snap.SnapshotID] = snap
-			}
-		}
+		addGone(gone, before.Metadata, t)
 	}
-	byID := slices.SortedFunc(maps.Values(gone), func(a, b table.Snapshot) int { return cmp.Compare(a.SnapshotID, b.SnapshotID) })
-	return s.keepGone(ctx, byID, walk, depth, sink)
+	return s.keepGone(ctx, gone, walk, depth, sink)
 }
 
-// keepGone walks snapshots that a table no longer has. What of them is deleted already needs no protection.
-func (s *step) keepGone(ctx context.Context, gone []table.Snapshot, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
-	for _, snap := range gone {
-		if snap.ManifestList == "" {
-			continue // version 1 without a list
-		}
-		f, err := reach.NewFile(snap.ManifestList, reach.ManifestList, -1, 0)
-		if err == nil {
-			err = sink(ctx, f)
-		}
-		if err != nil {
-			return err
+// addGone adds what a table had and no longer has.
+func addGone(gone *handoff.Expired, before table.Metadata, t *lake.Table) {
+	for _, snap := range before.Snapshots() {
+		if t.Metadata.SnapshotByID(snap.SnapshotID) == nil && snap.ManifestList != "" { // version 1 has snapshots without a list
+			gone.ManifestLists = append(gone.ManifestLists, snap.ManifestList)
 		}
 	}
+	for stats := range before.Statistics() {
+		if t.Metadata.SnapshotByID(stats.SnapshotID) == nil {
+			gone.Statistics = append(gone.Statistics, stats.StatisticsPath)
+		}
+	}
+	for stats := range before.PartitionStatistics() {
+		if t.Metadata.SnapshotByID(stats.SnapshotID) == nil {
+			gone.Statistics = append(gone.Statistics, stats.StatisticsPath)
+		}
+	}
+}
+
+// keepGone tells a sink of what expired snapshots of a table reached. What of them is deleted already needs no protection.
+func (s *step) keepGone(ctx context.Context, gone *handoff.Expired, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
 	walk.Skip = func(location string, err error) error {
 		if errors.Is(err, store.ErrNotFound) {
 			s.log.InfoContext(ctx, "a file of a snapshot that expired is gone", "location", location)
@@ -186,5 +187,5 @@ func (s *step) keepGone(ctx context.Context, gone []table.Snapshot, walk *reach.
 		}
 		return err
 	}
-	return walk.Snapshots(ctx, gone, depth, sink)
+	return walkGone(ctx, gone, walk, depth, sink)
 }

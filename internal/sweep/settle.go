@@ -52,7 +52,7 @@ func (s *step) settle(ctx context.Context, head *lake.Table, e *jobEnd) error {
 func (s *step) landed(ctx context.Context, head *lake.Table, l *fates) error {
 	for n := range l.attempts {
 		a := &l.attempts[n]
-		if a.outcome != "" || a.SnapshotID == 0 || head.Metadata.SnapshotByID(a.SnapshotID) == nil {
+		if a.outcome != "" || !a.in(head) {
 			continue
 		}
 		end := handoff.FateEnd{V: contract.PayloadVersion, Outcome: maintenance.Committed}
@@ -130,7 +130,7 @@ func (s *step) settleEarlier(ctx context.Context) error {
 			break
 		}
 		earlier := s.as(mark.Run)
-		if err := earlier.endAgain(ctx); err != nil {
+		if err := earlier.endAgain(ctx, mark); err != nil {
 			s.log.WarnContext(ctx, "an earlier run stays unsettled", "earlier_run_id", string(mark.Run.RunID), "error", err.Error())
 		}
 		if earlier.deleted.Deleted+earlier.deleted.Failed > 0 {
@@ -156,9 +156,9 @@ func (s *step) dry(ctx context.Context) (bool, error) {
 }
 
 // endAgain ends a run's abandoned jobs if a fresh head settles all of them, deletes what waited for the end of an expiry's grace period, and removes the
-// mark when nothing is left to look at. The expiry's files do not wait for the settling: they were let go of whether or not another attempt landed. A
+// mark when nothing is left to look at: for an expiry that landed without a result that is one grace period after it was settled. An expiry's files do not wait for the settling: they were let go of whether or not another attempt landed. A
 // second execution finds nothing left to do.
-func (s *step) endAgain(ctx context.Context) error {
+func (s *step) endAgain(ctx context.Context, mark handoff.UnsettledRun) error {
 	var ends []*jobEnd
 	for _, job := range maintenance.Jobs() {
 		e, err := s.jobEnd(ctx, job, true)
@@ -182,6 +182,10 @@ func (s *step) endAgain(ctx context.Context) error {
 	}
 	if over, err := s.finishExpiry(ctx, head); err != nil || !over || !settled {
 		return err
+	}
+	if until := s.waitsUntil(head, ends); until > 0 && mark.NotBeforeMS == 0 {
+		mark.NotBeforeMS = until
+		return s.work.Replace(ctx, s.mark(s.in.Run), &mark)
 	}
 	_, failures, err := s.deps.Work.Delete(ctx, []string{s.mark(s.in.Run)})
 	for _, f := range failures {
@@ -217,6 +221,39 @@ func (s *step) leave(ctx context.Context, notBeforeMS int64) error {
 	mark := handoff.UnsettledRun{V: contract.PayloadVersion, Run: s.in.Run, NotBeforeMS: notBeforeMS}
 	_, err := s.work.WriteOnce(ctx, s.mark(s.in.Run), &mark)
 	return err
+}
+
+// leaveEnds marks a run of which nobody knows how a batch ended: the next run on the table settles it. It also marks one whose expiry landed without a
+// result: nobody deletes by that what it removed, and until the grace period is over nobody else may either. Both before anything of the run is deleted.
+func (s *step) leaveEnds(ctx context.Context, head *lake.Table, ends []*jobEnd) error {
+	if slices.ContainsFunc(ends, (*jobEnd).unsettled) {
+		return s.leave(ctx, 0)
+	}
+	if until := s.waitsUntil(head, ends); until > 0 {
+		return s.leave(ctx, until)
+	}
+	return nil
+}
+
+// waitsUntil is when the grace period ends of what an expiry without a result removed, in Unix milliseconds: counted from the head that shows it. 0 when
+// nothing waits.
+func (s *step) waitsUntil(head *lake.Table, ends []*jobEnd) int64 {
+	for _, e := range ends {
+		for _, l := range e.logs {
+			if s.graceAfter(head) && len(l.letGo(head)) > 0 {
+				return head.Metadata.LastUpdatedMillis() + s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
+			}
+		}
+	}
+	return 0
+}
+
+// graceAfter reports whether what left the table with the head's commit is still within the grace period.
+func (s *step) graceAfter(head *lake.Table) bool {
+	if s.deps.Grace == nil || head == nil { // no head: the table is gone
+		return false
+	}
+	return s.deps.Now().UnixMilli() < head.Metadata.LastUpdatedMillis()+s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
 }
 
 // leaveExpiry marks a run whose expiry was committed, and that ended before all files that only its snapshots reached were deleted.
@@ -339,10 +376,16 @@ func (s *step) deleteLeft(ctx context.Context, head *lake.Table, found *handoff.
 }
 
 // waiting tells a sink of all files that expiries of the table have let go of and whose grace period is not over: nobody else may delete them either.
-func (s *step) waiting(ctx context.Context, sink reach.Sink) error {
+// An expiry of this run whose outcome is not written down is one of them.
+func (s *step) waiting(ctx context.Context, head *lake.Table, sink reach.Sink) error {
 	marks, err := s.marks(ctx)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(marks, func(m handoff.UnsettledRun) bool { return m.Run.RunID == s.in.Run.RunID }) {
+		if err := s.unsaid(ctx, head, sink); err != nil {
+			return err
+		}
 	}
 	for _, mark := range marks {
 		if mark.NotBeforeMS != 0 && s.deps.Now().UnixMilli() >= mark.NotBeforeMS {
@@ -350,25 +393,48 @@ func (s *step) waiting(ctx context.Context, sink reach.Sink) error {
 		}
 		expiry := s.as(mark.Run)
 		expiry.cat, expiry.st = s.cat, s.st
-		found, gone, err := expiry.expiryFound(ctx)
-		if err == nil && gone != nil && found == nil {
-			found, err = expiry.findNow(ctx)
-		}
-		if err != nil {
+		if err := errors.Join(expiry.waits(ctx, sink), expiry.unsaid(ctx, head, sink)); err != nil {
 			return fmt.Errorf("find the files that run %s has let go of: %w", mark.Run.RunID, err)
 		}
-		if found == nil || !s.early(*found) {
-			continue
-		}
-		for _, location := range found.Ranges {
-			for f, err := range reach.ReadRun(ctx, s.deps.Work, location) {
-				if err == nil {
-					err = sink(ctx, f)
-				}
-				if err != nil {
-					return err
-				}
+	}
+	return nil
+}
+
+// waits tells a sink of the files that the run's expiry let go of, as long as its grace period lasts.
+func (s *step) waits(ctx context.Context, sink reach.Sink) error {
+	found, gone, err := s.expiryFound(ctx)
+	if err == nil && gone != nil && found == nil {
+		found, err = s.findNow(ctx)
+	}
+	if err != nil || found == nil || !s.early(*found) {
+		return err
+	}
+	for _, location := range found.Ranges {
+		for f, err := range reach.ReadRun(ctx, s.deps.Work, location) {
+			if err == nil {
+				err = sink(ctx, f)
 			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// unsaid tells a sink of everything that the snapshots reached which an expiry of the run removed without a result that says so.
+func (s *step) unsaid(ctx context.Context, head *lake.Table, sink reach.Sink) error {
+	if !s.graceAfter(head) {
+		return nil
+	}
+	l, err := s.readFates(ctx, maintenance.ExpireSnapshots, 0)
+	if err != nil {
+		return err
+	}
+	walk := &reach.Walk{Store: s.st}
+	for _, gone := range l.letGo(head) {
+		if err := s.keepGone(ctx, gone, walk, reach.WithEntries, sink); err != nil {
+			return err
 		}
 	}
 	return nil

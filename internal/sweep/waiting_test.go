@@ -285,6 +285,106 @@ func TestOrphansLeaveWhatLeftLately(t *testing.T) {
 	}
 }
 
+// dead is an expiry whose run died when its request was announced: nobody wrote down how it ended. The metadata log does not tell of it, being cut.
+func (r *room) dead(landed bool, ids ...int64) {
+	r.t.Helper()
+	ctx, w, job := context.Background(), r.work(), maintenance.ExpireSnapshots
+	would := r.wouldExpire(ids...)
+	_, err := w.WriteOnce(ctx, w.Index(job), &handoff.Index{V: 1, Run: r.run, Job: job, PlannedAtMS: r.now.UnixMilli()})
+	r.must(err)
+	_, err = w.WriteOnce(ctx, w.Fate(job, 0, 0), &handoff.Fate{V: 1, AssertedSnapshotID: -1, Expired: would.Expired})
+	r.must(err)
+	if !landed {
+		return
+	}
+	r.removeSnapshots(ids)
+	r.now, r.lost = r.world.Clock.Now(), map[string]bool{}
+	var cut []string
+	for e := range r.world.Open(r.id).State().Metadata.PreviousFiles() {
+		cut, r.lost[e.MetadataFile] = append(cut, e.MetadataFile), true
+	}
+	_, _, err = r.world.Store.Delete(ctx, cut)
+	r.must(err)
+}
+
+// wrote says that a rewrite of this run wrote a file, and that the attempt to commit it was refused.
+func (r *room) wrote(location string) {
+	r.t.Helper()
+	ctx, w := context.Background(), r.work()
+	_, err := w.WriteOnce(ctx, w.Index(rewrite), &handoff.Index{V: 1, Run: r.run, Job: rewrite, Batches: []handoff.Batch{{}}})
+	r.must(err)
+	_, err = w.WriteOnce(ctx, w.Fate(rewrite, 0, 0), &handoff.Fate{V: 1, SnapshotID: 7, Paths: []string{location}})
+	r.must(err)
+	_, err = w.WriteOnce(ctx, w.FateEnd(rewrite, 0, 0), &handoff.FateEnd{V: 1, Outcome: maintenance.Refused})
+	r.must(err)
+}
+
+// What an expiry removed whose run died with it is nobody's to delete within the grace period, although nothing but the dead run's announcement names it:
+// neither the removal of orphans nor the end of another run. Then it is an orphan. An expiry that did not land leaves no mark.
+func TestExpiryOfADeadRunWaits(t *testing.T) {
+	t.Parallel()
+	for _, landed := range []bool{true, false} {
+		r, tbl := simple(t)
+		r.grace = 15 * time.Minute
+		doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
+		tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
+		r.dead(landed, doomed.Snapshot.SnapshotID)
+		for _, location := range r.objects("") {
+			r.age(location, 10)
+		}
+		before := r.objects("")
+		r.end()
+		r.marked(landed)
+		mine := r.run
+		r.newRun()
+		r.wrote(doomed.DataFiles[0])
+		r.end()
+		r.newRun()
+		r.orphans(nil)
+		if r.gone(before); !landed {
+			continue
+		}
+		r.passed = 15 * time.Minute
+		r.next()
+		r.gone(before)
+		r.run = mine
+		r.marked(false)
+		r.newRun()
+		r.orphans(nil)
+		if gone := r.missing(before); len(gone) != 3 || !slices.Contains(gone, doomed.DataFiles[0]) {
+			t.Errorf("after the grace period are gone: %v", gone)
+		}
+	}
+}
+
+// An expiry that may still land is looked at by each later run; the grace period begins when one sees that it landed, and the mark tells its end.
+func TestExpiryOfADeadRunLandsLate(t *testing.T) {
+	t.Parallel()
+	r, tbl := simple(t)
+	r.grace = 15 * time.Minute
+	doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
+	gone := tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
+	ctx, w := context.Background(), r.work()
+	would := r.wouldExpire(doomed.Snapshot.SnapshotID)
+	_, err := w.WriteOnce(ctx, w.Index(maintenance.ExpireSnapshots), &handoff.Index{V: 1, Run: r.run, Job: maintenance.ExpireSnapshots})
+	r.must(err)
+	_, err = w.WriteOnce(ctx, w.Fate(maintenance.ExpireSnapshots, 0, 0), &handoff.Fate{
+		V: 1, AssertedSnapshotID: gone.Snapshot.SnapshotID, Expired: would.Expired,
+	})
+	r.must(err)
+	r.end()
+	r.marked(true)
+	r.next()
+	r.marked(true)
+	r.removeSnapshots([]int64{doomed.Snapshot.SnapshotID})
+	r.now = r.world.Clock.Now()
+	r.next()
+	r.marked(true)
+	r.passed = 15 * time.Minute
+	r.next()
+	r.marked(false)
+}
+
 // A later run is killed at each of its changes while it deletes for an earlier one: the next finishes, and nothing that is named goes.
 func TestCrashWhileDeletingForAnEarlierRun(t *testing.T) {
 	t.Parallel()

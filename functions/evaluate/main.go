@@ -57,7 +57,7 @@ func build(ctx context.Context, p edge.Process) (lambda.Handler, error) {
 		Catalog:        p.Reader,
 		DefaultCatalog: p.DefaultCatalog(), Catalogs: p.CatalogNames(), State: state, Authority: p.Authority(), Starter: machine, Policy: document,
 		Events: event.NewRules(env[contract.EnvEventAccounts]), Refuse: refuse, Now: p.Now, Log: p.Log,
-		LookInterval: evaluate.DefaultLookInterval, Later: later,
+		LookInterval: evaluate.DefaultLookInterval, Later: later, ObserveOnly: env[contract.EnvObserveOnly] == "true",
 		Metrics: metrics, Cure: edge.Cure,
 		Caps: evaluate.Caps{Runs: settings.MaxConcurrentRuns, PerNamespace: settings.MaxConcurrentRunsPerNamespace},
 		Drift: func(at time.Time, table maintenance.TableID, partitions int64) error {

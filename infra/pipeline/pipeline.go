@@ -121,6 +121,9 @@ func (p *Pipeline) evaluate(powers powers) {
 	env[contract.EnvStateMachineARN] = *p.Machine.AttrArn()
 	env[contract.EnvQueueURL] = *p.Queue.QueueUrl()
 	env[contract.EnvRefusedQueueURL] = *p.Refused.QueueUrl()
+	if !p.settings.StartsRuns() {
+		env[contract.EnvObserveOnly] = "true"
+	}
 	if accounts := p.settings.EventAccounts; len(accounts) > 0 {
 		env[contract.EnvEventAccounts] = join(accounts)
 	}

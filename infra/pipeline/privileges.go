@@ -68,8 +68,10 @@ func (p powers) statements(function string) []*awsiam.PolicyStatementProps {
 		all = append(all,
 			allow("Consume", []string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility"}, []string{p.queue}),
 			allow("Refuse", []string{"sqs:SendMessage"}, []string{p.refused}),
-			allow("Again", []string{"sqs:SendMessage"}, []string{p.queue}), // a look that is put off
-			allow("Start", []string{"states:StartExecution"}, []string{p.machine}))
+			allow("Again", []string{"sqs:SendMessage"}, []string{p.queue})) // a look that is put off
+		if p.settings.StartsRuns() {
+			all = append(all, allow("Start", []string{"states:StartExecution"}, []string{p.machine}))
+		}
 	case contract.FunctionSchedule:
 		all = append(all, allow("Notice", []string{"sqs:SendMessage"}, []string{p.queue, p.missed}))
 	case contract.FunctionReport:

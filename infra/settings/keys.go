@@ -33,7 +33,7 @@ func Keys() []Key {
 	keys := []Key{
 		{"warehouse", "locations of the tables, s3://bucket/prefix, parted by commas", setWarehouses},
 		{"tables", "patterns of the tables that Firn may maintain, parted by commas", list(func(s *Settings) *[]string { return &s.Tables })},
-		{"mode", "observe (default), maintain or off", text(func(s *Settings) *string { return &s.Mode })},
+		{"mode", "observe (default), opt-in, maintain or off", text(func(s *Settings) *string { return &s.Mode })},
 		{"catalog", "glue (default), rest, s3tables or sql", text(func(s *Settings) *string { return &s.Catalog.Kind })},
 		{"catalog.name", "what tables and policies call the catalog; default: its kind", text(func(s *Settings) *string { return &s.Catalog.Name })},
 		{"catalog.secret", "ARN of a secret with further properties of the catalog", text(func(s *Settings) *string { return &s.Catalog.Secret })},

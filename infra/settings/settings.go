@@ -32,7 +32,7 @@ type Settings struct {
 	Warehouses []Warehouse
 	// Tables are patterns of [catalog.]namespace.table: * is text without a dot, ** any text.
 	Tables []string
-	// Mode is the mode of automatic runs: observe, maintain or off.
+	// Mode is the mode of automatic runs: observe, opt-in, maintain or off.
 	Mode string
 	// Catalog is the default catalog.
 	Catalog Catalog
@@ -119,7 +119,7 @@ func Defaults() Settings {
 		contract.FunctionReport:   {MemoryMB: 256, TimeoutSeconds: 300, StorageMB: 512},
 	}
 	return Settings{
-		Mode: "observe", Catalog: Catalog{Name: CatalogGlue, Kind: CatalogGlue, Properties: map[string]string{}}, Functions: sizes,
+		Mode: ModeObserve, Catalog: Catalog{Name: CatalogGlue, Kind: CatalogGlue, Properties: map[string]string{}}, Functions: sizes,
 		CompactParallel: 50, SweepParallel: 20, Queue: Queue{WindowSeconds: 30, Batch: 500, Parallel: 5}, Schedule: "rate(15 minutes)", LogDays: 90,
 	}
 }
@@ -127,8 +127,8 @@ func Defaults() Settings {
 // Check returns every fault of the settings, each with its key; nil when there is none.
 func (s Settings) Check() error {
 	faults := slices.Concat(s.checkTables(), s.checkCatalog(), s.checkSigning(), s.checkLakeFormation(), s.checkKafka(), s.checkSizes())
-	if s.Mode != "observe" && s.Mode != "maintain" && s.Mode != "off" {
-		faults = append(faults, fmt.Errorf("mode=%s: want observe, maintain or off", s.Mode))
+	if !slices.Contains([]string{ModeObserve, ModeOptIn, ModeMaintain, ModeOff}, s.Mode) {
+		faults = append(faults, fmt.Errorf("mode=%s: want observe, opt-in, maintain or off", s.Mode))
 	}
 	for _, source := range s.Sources {
 		if !slices.Contains([]string{SourceGlue, SourceS3, SourceCloudTrail}, source) {
@@ -150,6 +150,27 @@ func (s Settings) Check() error {
 		faults = append(faults, errors.New("account without region: name both or neither"))
 	}
 	return errors.Join(faults...)
+}
+
+// The modes of a deployment.
+const (
+	// ModeObserve starts no runs, whatever a table or the policy says: no role may start one.
+	ModeObserve = "observe"
+	// ModeOptIn is the policy's mode observe, which a table's property or a layer of the policy overrides.
+	ModeOptIn    = "opt-in"
+	ModeMaintain = "maintain"
+	ModeOff      = "off"
+)
+
+// StartsRuns reports whether anything in the deployment may start a run.
+func (s Settings) StartsRuns() bool { return s.Mode == ModeOptIn || s.Mode == ModeMaintain }
+
+// PolicyMode is the mode in the policy's deployment layer.
+func (s Settings) PolicyMode() string {
+	if s.Mode == ModeOptIn {
+		return ModeObserve
+	}
+	return s.Mode
 }
 
 // AllSecrets are the ARNs of the secrets of all catalogs, each once.

@@ -90,7 +90,7 @@ func config(s settings.Settings, root string) (map[string]any, error) {
 	if _, found := policy["mode"]; found {
 		faults = append(faults, fmt.Errorf("config=%s: policy.mode is the setting mode", s.Config))
 	}
-	policy["mode"] = s.Mode
+	policy["mode"] = s.PolicyMode()
 	warehouses := make([]string, len(s.Warehouses))
 	for i, w := range s.Warehouses {
 		warehouses[i] = w.String()

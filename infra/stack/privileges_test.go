@@ -1,6 +1,7 @@
 package stack_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,13 +13,13 @@ import (
 
 // everything are the settings under which most statements exist.
 func everything() map[string]string {
-	return with("warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "secrets.kms", secretKey,
+	return with("mode", "opt-in", "warehouse", "s3://lake/warehouse,s3://lake/other,s3://second/wh", "catalog.secret", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:planted-AbCdEf", "secrets.kms", secretKey,
 		"vpc.subnets", "subnet-0123456789abcdef0", "vpc.security-groups", "sg-0123456789abcdef0", "kms", stackKey, "warehouse.kms", warehouseKey)
 }
 
 // TestOneFunctionOnePower holds the privileges of DESIGN against every function: who may do a dangerous thing, and on what.
 func TestOneFunctionOnePower(t *testing.T) {
-	for name, values := range map[string]map[string]string{"minimal": minimal(), "everything": everything()} {
+	for name, values := range map[string]map[string]string{"minimal": with("mode", "maintain"), "everything": everything()} {
 		tp := synth(t, values)
 		only := func(action string, allowed ...string) {
 			t.Helper()
@@ -50,6 +51,39 @@ func TestOneFunctionOnePower(t *testing.T) {
 		only("sqs:SendMessage", contract.FunctionEvaluate, contract.FunctionSchedule, contract.FunctionReport)
 		if name == "everything" {
 			only("secretsmanager:", opensCatalogs()...)
+		}
+	}
+}
+
+// TestObserveStartsNothing: a deployment observes until it is told otherwise, and then no role may start the state machine, whatever a table asks for; what the
+// machine's own role may start are its children, while it runs. The other modes let evaluate start it, and nobody else.
+func TestObserveStartsNothing(t *testing.T) {
+	for mode, starts := range map[string]bool{"": false, "off": false, "opt-in": true, "maintain": true} {
+		values := minimal()
+		if mode != "" {
+			values["mode"] = mode
+		}
+		tp := synth(t, values)
+		for id, r := range tp.of("AWS::IAM::Role") {
+			may := r.Properties["Description"] == "Firn's state machine maintain" || starts && r.Properties["Description"] == "Firn's function evaluate"
+			for _, s := range tp.role(id) {
+				if does := slices.Contains(s.actions, "states:StartExecution"); does && !may {
+					t.Errorf("mode %q: %v may start runs", mode, r.Properties["Description"])
+				}
+			}
+		}
+		if on := tp.where(contract.FunctionEvaluate, "states:StartExecution"); (len(on) > 0) != starts {
+			t.Errorf("mode %q: evaluate may start %v", mode, on)
+		}
+		for id, fn := range tp.of("AWS::Lambda::Function") {
+			env := fn.Properties["Environment"].(map[string]any)["Variables"].(map[string]any)
+			if observes := env[contract.EnvObserveOnly] == "true"; observes != (!starts && env[contract.EnvStateMachineARN] != nil) {
+				t.Errorf("mode %q: %s observes only: %t", mode, id, observes)
+			}
+		}
+		want := cmp.Or(map[string]string{"": "observe", "opt-in": "observe", "off": `"off"`}[mode], mode)
+		if !strings.Contains(string(tp.config), "mode: "+want+"\n") {
+			t.Errorf("mode %q: firn.yaml says\n%s", mode, tp.config)
 		}
 	}
 }

@@ -25,10 +25,11 @@ func normal(data []byte) []byte {
 // TestGolden holds the whole template, and the firn.yaml of its functions, against the committed ones: every change of infrastructure is read in review. They
 // are those of README's deployment and an address for alarms, and `make e2e` plays README's steps with them.
 func TestGolden(t *testing.T) {
-	if got := readme(t); fmt.Sprint(got) != fmt.Sprint(minimal()) {
-		t.Errorf("README deploys with %v, the golden template is made with %v", got, minimal())
+	optIn := with("mode", "opt-in")
+	if got := readme(t); fmt.Sprint(got) != fmt.Sprint(optIn) {
+		t.Errorf("README deploys with %v, the golden template is made with %v", got, optIn)
 	}
-	tp := synth(t, with("alarms.email", "ops@example.com"))
+	tp := synth(t, with("mode", "opt-in", "alarms.email", "ops@example.com"))
 	got := tp.committed()
 	same(t, "../testdata/template.golden.json", got)
 	same(t, "../testdata/firn.golden.yaml", tp.config)

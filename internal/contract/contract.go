@@ -75,6 +75,8 @@ const (
 	EnvStateMachineARN = "FIRN_STATE_MACHINE_ARN"
 	// EnvEventBus is the event bus that outcome events go to, by name or ARN; empty: none are sent.
 	EnvEventBus = "FIRN_EVENT_BUS"
+	// EnvObserveOnly, where it is true, keeps evaluate from starting runs, whatever tables say: a deployment in mode observe has no role that could.
+	EnvObserveOnly = "FIRN_OBSERVE_ONLY"
 	// EnvEventAccounts are the AWS accounts whose events evaluate hears, parted by commas; empty: all that may reach the queue.
 	EnvEventAccounts = "FIRN_EVENT_ACCOUNTS"
 	// EnvTest, set to "1", allows --now on commands that change a table.

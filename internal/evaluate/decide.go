@@ -64,8 +64,11 @@ func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.
 		if head.Decision != nil && head.Decision.Action == actionStart {
 			err = f.withdraw(ctx, v.id) // it may still wait for a place
 		}
-	case f.deps.ObserveOnly || v.policy.Mode() != policy.Maintain:
+	case v.policy.Mode() != policy.Maintain:
 		record.Action = "observe"
+	case f.deps.ObserveOnly:
+		record.Action = "observe"
+		record.Reasons = append(record.Reasons, observesOnly)
 	default:
 		record.Action = actionStart
 	}
@@ -76,6 +79,9 @@ func (f *Function) decide(ctx context.Context, v *view, head state.Head) (state.
 	head, err = f.keep(ctx, head, record)
 	return head, out, err
 }
+
+// observesOnly is why nothing is started for a table in mode maintain.
+const observesOnly = "run: false: nothing here may start runs (setting mode of a deployment: opt-in or maintain; flag --maintain of firn serve)"
 
 // actionStart is the action of a decision that asks for a run.
 const actionStart = "start"

@@ -45,6 +45,8 @@ type looker struct {
 	// metrics takes what alarms watch; nil for nobody. told is where a test has it written.
 	metrics telemetry.Sink
 	told    *bytes.Buffer
+	// observeOnly keeps it from starting runs.
+	observeOnly bool
 }
 
 func (l *looker) Start(_ context.Context, name string, input []byte) error {
@@ -88,7 +90,7 @@ func (l *looker) over(items state.Items, document policy.Document) {
 	l.state = state.New(items)
 	l.fn = evaluate.New(evaluate.Deps{
 		Catalog: func(context.Context, string) (catalogs.Catalog, store.Reader, error) { return w.Catalog, w.Store, nil },
-		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Metrics: l.metrics,
+		State:   l.state, Starter: l, Policy: document, Now: w.Clock.Now, Log: slog.New(slog.DiscardHandler), Metrics: l.metrics, ObserveOnly: l.observeOnly,
 		Refuse: func(_ context.Context, m events.SQSMessage, _ error) error {
 			l.refused = append(l.refused, m.MessageId)
 			return nil
@@ -321,6 +323,43 @@ func TestFreshDeploymentObserves(t *testing.T) {
 	decisions, err := l.state.Decisions(context.Background(), tbl.State().ID, 1)
 	if err != nil || len(decisions) != 1 || decisions[0].Action != "observe" || len(l.started) != 0 {
 		t.Errorf("decisions %+v, %v, started %v: want an observation", decisions, err, l.started)
+	}
+}
+
+// TestObservingHostStartsNothing: where the function may not start runs a table that asks for them is observed, and its decision says why. A run that a lease
+// announces is not started again either.
+func TestObservingHostStartsNothing(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Property("firn.rewrite_data_files.trigger.small-files", "2"), icebergtest.Property("firn.mode", "maintain"))
+	for range 4 {
+		tbl.Commit(icebergtest.Append(ids(1)...))
+	}
+	id := tbl.State().ID
+	for _, observes := range []bool{true, false} {
+		l := newLooker(t, w, "")
+		l.observeOnly = observes
+		l.over(l.items, policy.Document{})
+		l.tell(t, "t")
+		decisions, err := l.state.Decisions(t.Context(), id, 1)
+		if err != nil || len(decisions) != 1 {
+			t.Fatalf("decisions %+v, %v", decisions, err)
+		}
+		if d := decisions[0]; observes && (d.Action != "observe" || !strings.Contains(strings.Join(d.Reasons, "\n"), "nothing here may start runs")) || !observes && d.Action != "start" {
+			t.Errorf("observes only: %t: %+v", observes, d)
+		}
+		if (len(l.started) == 0) != observes {
+			t.Errorf("observes only: %t, started %v", observes, l.started)
+		}
+		if observes {
+			continue
+		}
+		l.observeOnly = true
+		l.over(l.items, policy.Document{})
+		l.tell(t, "t")
+		if len(l.started) != 1 {
+			t.Errorf("an observing host starts the run of another again: %v", l.started)
+		}
 	}
 }
 

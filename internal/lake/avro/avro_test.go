@@ -75,6 +75,9 @@ func sum(r *Reader) (total int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if schema.Kind != Record || len(schema.Fields) != 2 {
+		return 0, fmt.Errorf("a schema of another kind: %w", ErrUnsupported)
+	}
 	for {
 		count, data, err := r.Block()
 		if errors.Is(err, io.EOF) {
@@ -84,7 +87,7 @@ func sum(r *Reader) (total int64, err error) {
 			return total, err
 		}
 		c := Cursor{Data: data}
-		for range count {
+		for ; count > 0 && c.Err == nil; count-- {
 			total += c.Long()
 			c.Skip(schema.Fields[1].Type)
 		}

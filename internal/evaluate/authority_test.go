@@ -81,9 +81,19 @@ func TestPoisonedMetadata(t *testing.T) {
 		l, _ := fence(t, w, nil, []string{home})
 		checkRefused(t, property, l, tbl)
 	}
+	faulty := icebergtest.NewWorld(t)
+	huge := faulty.NewTable("db.t", icebergtest.Property("firn."+strings.Repeat("x", 1<<20), "1"))
+	l := newLooker(t, faulty, observe)
+	if again := l.tell(t, "t"); len(again) > 0 {
+		t.Errorf("a property with a name of 1 MB: delivered again: %v", again)
+	}
+	decisions, err := l.state.Decisions(t.Context(), huge.State().ID, 1)
+	if err != nil || len(decisions) != 1 || decisions[0].Action != "skip" || len(decisions[0].Skip) > 4096 {
+		t.Errorf("a property with a name of 1 MB: %d decisions, %v: want a skip with a short reason", len(decisions), err)
+	}
 	w := icebergtest.NewWorld(t)
 	tbl := history(w, "t")
-	l, _ := fence(t, w, nil, []string{"mem://elsewhere/warehouse"})
+	l, _ = fence(t, w, nil, []string{"mem://elsewhere/warehouse"})
 	checkRefused(t, "metadata file elsewhere", l, tbl)
 }
 

@@ -3,6 +3,8 @@ package evaluate
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -14,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"firn/internal/lake/peek"
+	"firn/internal/maintenance"
 	"firn/internal/state"
 )
 
@@ -30,6 +33,8 @@ const (
 	manifestReads = 8
 	// inlinePartitions is how many partitions' counters live in the head item: most tables then cost one write a look.
 	inlinePartitions = 32
+	// maxPartitionName bounds a partition's name in bytes.
+	maxPartitionName = 128
 	// minShards and maxShards bound the number of shards. 1,024 shards of 2,000 partitions are within the size of an item.
 	minShards, maxShards = 8, 1024
 )
@@ -236,7 +241,7 @@ func (v *view) count(counters map[partitionKey]state.PartitionCounters, e peek.E
 	if err != nil {
 		return err
 	}
-	key := partitionKey{e.SpecID, name}
+	key := partitionKey{e.SpecID, bounded(name)}
 	p := counters[key]
 	p.LastWriteMS = max(p.LastWriteMS, v.madeAt[e.SnapshotID])
 	switch e.File.ContentType() {
@@ -264,6 +269,16 @@ func (v *view) count(counters map[partitionKey]state.PartitionCounters, e peek.E
 	}
 	counters[key] = p
 	return nil
+}
+
+// bounded is the name under which the ledger counts a partition: long ones end in a hash of the whole. Writers choose the values, and an item of state has 400 KB.
+func bounded(name string) string {
+	if len(name) <= maxPartitionName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	hash := "#" + hex.EncodeToString(sum[:16])
+	return maintenance.Shortened(name, maxPartitionName-len(hash)) + hash
 }
 
 // target is the table's target file size.

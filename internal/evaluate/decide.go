@@ -125,9 +125,13 @@ func (f *Function) keep(ctx context.Context, head state.Head, d state.Decision) 
 
 // skip keeps the reason why a table cannot be looked at: a repetition would end alike, so the notice is done.
 func (f *Function) skip(ctx context.Context, id maintenance.TableID, why string) error {
+	why = maintenance.Shortened(why, maxReason)
 	f.deps.Log.WarnContext(ctx, "skip table", "table", id.String(), "reason", why)
 	return f.deps.State.SaveDecision(ctx, state.Decision{Table: id, AtMS: f.deps.Now().UnixMilli(), Action: "skip", Skip: why})
 }
+
+// maxReason bounds the text of a skip, which quotes what writers put into a table: an item of state may have 400 KB, and a line of log is paid by the byte.
+const maxReason = 4096
 
 // refused is the reason of an error that a repetition would meet again; "" for all others.
 func refused(err error) string {

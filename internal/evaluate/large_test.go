@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,11 @@ func bare(t testing.TB, tbl *icebergtest.Table, n, offset int) []icebergtest.Cha
 
 func sized(t testing.TB, tbl *icebergtest.Table, n, offset int, size int64) []icebergtest.Change {
 	t.Helper()
+	return inPartitions(t, tbl, n, size, func(i int) string { return fmt.Sprintf("2026-11-30T13/region=eu-central-1/shop=%07d", offset+i) })
+}
+
+func inPartitions(t testing.TB, tbl *icebergtest.Table, n int, size int64, name func(i int) string) []icebergtest.Change {
+	t.Helper()
 	meta := tbl.State().Metadata
 	spec, field := meta.PartitionSpec(), 0
 	for _, f := range spec.Fields() {
@@ -32,9 +38,8 @@ func sized(t testing.TB, tbl *icebergtest.Table, n, offset int, size int64) []ic
 	}
 	changes := make([]icebergtest.Change, 0, n)
 	for i := range n {
-		partition := fmt.Sprintf("2026-11-30T13/region=eu-central-1/shop=%07d", offset+i)
 		b, err := iceberg.NewDataFileBuilder(spec, iceberg.EntryContentData, fmt.Sprintf("%s/data/%d-%d.parquet", meta.Location(), len(meta.Snapshots()), i),
-			iceberg.ParquetFile, map[int]any{field: partition}, nil, nil, 1_234_567, size)
+			iceberg.ParquetFile, map[int]any{field: name(i)}, nil, nil, 1_234_567, size)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,6 +107,37 @@ func TestLargeTables(t *testing.T) {
 	}
 	t.Logf("%d partitions in %d shards, the largest item has %d bytes; a look at a commit to three of them writes %d items and takes %s", partitions, head.ShardCount,
 		items.largest, items.writes, took.Round(time.Millisecond))
+}
+
+// TestLongPartitionNames: values of any length, which writers choose, are counted apart, and the ledger's items stay within DynamoDB's bound.
+func TestLongPartitionNames(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{30, 100} { // in the head, and in shards
+		w := icebergtest.NewWorld(t)
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		long := strings.Repeat("\u00fc\x01", 20_000)
+		name := func(i int) string { return fmt.Sprint(long, i) }
+		tbl.Commit(inPartitions(t, tbl, partitions, 1000, name)...)
+		l := newLooker(t, w, observe)
+		items := &sizes{failingItems: failingItems{Items: state.NewMemory(), left: -1}}
+		l.over(items, policy.Document{})
+		l.tell(t, "t")
+		tbl.Commit(inPartitions(t, tbl, partitions/2, 1000, name)...)
+		l.tell(t, "t")
+		counters := l.counters(t, tbl.State().ID)
+		twice := 0
+		for _, c := range counters {
+			if c.DataFiles == 2 {
+				twice++
+			}
+		}
+		if len(counters) != partitions || twice != partitions/2 {
+			t.Errorf("%d partitions of %d are known, %d with two files", len(counters), partitions, twice)
+		}
+		if items.largest > 40<<10 {
+			t.Errorf("an item of %d bytes", items.largest)
+		}
+	}
 }
 
 // TestLargeTablesAskFewShards: a decision reads the shards that it needs. Where every partition is due one is enough; a condition that no partition fulfils,

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"firn/internal/contract"
@@ -79,11 +78,4 @@ func EncodeEnded(e RunEnded) ([]byte, error) {
 
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// shortened cuts a text at a border of characters.
-func shortened(text string) string {
-	const more = "..."
-	if len(text) <= maxEndedText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxEndedText-len(more)], "") + more
-}
+func shortened(text string) string { return maintenance.Shortened(text, maxEndedText) }

@@ -8,6 +8,9 @@ func NearestName(name string, known []string) string {
 	best, bestDistance := "", -1
 	for _, k := range known {
 		limit := max(2, max(len(name), len(k))/3)
+		if max(len(name), len(k))-min(len(name), len(k)) > limit {
+			continue // so many letters more are so many edits at least: texts of any length may come in as names
+		}
 		d := editDistance(strings.ToLower(name), strings.ToLower(k))
 		if d <= limit && (bestDistance < 0 || d < bestDistance) {
 			best, bestDistance = k, d
@@ -45,4 +48,13 @@ func editDistance(a, b string) int {
 		before, last, row = last, row, before
 	}
 	return last[len(b)]
+}
+
+// Shortened cuts a text of more bytes than the limit, which is 3 at least, at a border of characters, and ends it with dots.
+func Shortened(text string, limit int) string {
+	const more = "..."
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }

@@ -81,31 +81,50 @@ func (d Document) layersOf(table maintenance.TableID) []sourcedLayer {
 	return layers
 }
 
-// Match matches a dotted name with a pattern: * stands for any text without a dot, ** for any text.
+// Match matches a dotted name with a pattern: * stands for any text without a dot, ** for any text. It takes time in proportion to the product of their lengths,
+// whatever stars there are: names come from events, and patterns from whoever may write a policy.
 func Match(pattern, name string) bool {
-	for pattern != "" {
-		if pattern[0] != '*' {
-			if name == "" || name[0] != pattern[0] {
-				return false
-			}
-			pattern, name = pattern[1:], name[1:]
-			continue
-		}
-		rest, across := strings.CutPrefix(pattern, "**")
-		if !across {
-			rest = pattern[1:]
-		}
-		for i := 0; i <= len(name); i++ {
-			if Match(rest, name[i:]) {
-				return true
-			}
-			if i < len(name) && name[i] == '.' && !across {
-				return false
+	parts := cutPattern(pattern)
+	// reached[i] says that the text so far is matched by the parts before i.
+	reached, next := make([]bool, len(parts)+1), make([]bool, len(parts)+1)
+	reached[0] = true
+	skipStars(parts, reached)
+	for i := range len(name) {
+		clear(next)
+		for at, part := range parts {
+			switch {
+			case !reached[at]:
+			case part == "**" || part == "*" && name[i] != '.':
+				next[at] = true
+			case part == name[i:i+1]:
+				next[at+1] = true
 			}
 		}
-		return false
+		skipStars(parts, next)
+		reached, next = next, reached
 	}
-	return name == ""
+	return reached[len(parts)]
+}
+
+// skipStars lets stars stand for nothing.
+func skipStars(parts []string, reached []bool) {
+	for at, part := range parts {
+		if reached[at] && part[0] == '*' {
+			reached[at+1] = true
+		}
+	}
+}
+
+// cutPattern cuts a pattern into stars, double stars, and bytes that stand for themselves.
+func cutPattern(pattern string) (parts []string) {
+	for pattern != "" {
+		n := 1
+		if strings.HasPrefix(pattern, "**") {
+			n = 2
+		}
+		parts, pattern = append(parts, pattern[:n]), pattern[n:]
+	}
+	return parts
 }
 
 func (p Policy) set(name, value, source string) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"pgregory.net/rapid"
 
 	"firn/internal/maintenance"
 	"firn/internal/policy"
@@ -281,11 +283,28 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestMatchIsARegularExpression: on any pattern and name; and no number of stars makes it slow, which tried every way to part the name among them would for hours.
+func TestMatchIsARegularExpression(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		letters := rapid.SampledFrom([]byte("ab.*"))
+		pattern, name := string(rapid.SliceOfN(letters, 0, 12).Draw(t, "pattern")), string(rapid.SliceOfN(letters, 0, 12).Draw(t, "name"))
+		text := strings.NewReplacer("**", ".*", "*", "[^.]*", ".", `\.`).Replace(pattern)
+		if got, want := policy.Match(pattern, name), regexp.MustCompile("^"+text+"$").MatchString(name); got != want {
+			t.Fatalf("%q matches %q: %t, as %s it does: %t", pattern, name, got, text, want)
+		}
+	})
+	if policy.Match(strings.Repeat("**a", 100)+"b", strings.Repeat("a", 10_000)) {
+		t.Error("there is no b")
+	}
+}
+
 // FuzzParse: no text makes the parser panic; what is accepted makes a policy for any table, and every value reads back.
 func FuzzParse(f *testing.F) {
 	f.Add("mode: maintain\ntables: [{match: \"**\", rewrite_data_files: {min-input-files: 2}}]", "db.t")
 	f.Add("preset: glue\ncatalogs: {c: {mode: \"off\"}}\nexpire_snapshots.older-than: 1w", "a.b.c")
 	f.Add("remove_orphan_files: {equal-schemes: {a: b}}", "x.y")
+	f.Add("tables: [{match: \"**a**a**a**a**a**a**a**a**a**a**a**b\"}]", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 	f.Fuzz(func(t *testing.T, text, name string) {
 		doc, err := policy.ParseYAML([]byte(text))
 		if err != nil {

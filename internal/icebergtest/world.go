@@ -48,9 +48,10 @@ type World struct {
 	StockEvery int
 	// Memo is what manifests are read and written with; nil remembers nothing. Worlds may share one.
 	Memo *lake.Memo
+	// Encoders are lent to the writers of lists; nil lends none. Worlds may share them.
+	Encoders *avro.Deflaters
 
-	tb       testing.TB
-	encoders avro.Deflaters
+	tb testing.TB
 	// states are the states that were read, by metadata location: such a file never changes.
 	states sync.Map
 }

@@ -340,7 +340,7 @@ func (c *commit) quickList(manifests []iceberg.ManifestFile) (data []byte, next 
 		return nil, 0, err
 	}
 	next = c.base.Metadata.NextRowID()
-	w := c.t.w.encoders.NewWriter(map[string][]byte{"avro.schema": schema, "format-version": strconv.AppendInt(nil, int64(version), 10)}, [16]byte(hash(c.id)[:16]))
+	w := c.t.w.Encoders.NewWriter(map[string][]byte{"avro.schema": schema, "format-version": strconv.AppendInt(nil, int64(version), 10)}, [16]byte(hash(c.id)[:16]))
 	for _, m := range manifests {
 		sequence, least, first := m.SequenceNum(), m.MinSequenceNum(), m.FirstRowID()
 		if sequence < 0 {

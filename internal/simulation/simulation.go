@@ -30,6 +30,7 @@ import (
 
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
+	"firn/internal/lake/avro"
 	"firn/internal/state"
 )
 
@@ -69,8 +70,12 @@ func Told(steps []Step) string {
 	return b.String()
 }
 
-// memo is what all worlds read and write manifests with.
-var memo lake.Memo
+// Player plays seeds. It keeps what their worlds read and write manifests with: encoders of a world of its own would outlive it until the collector comes,
+// each of them larger than the world. The zero value is ready; it is safe for concurrent use.
+type Player struct {
+	memo     lake.Memo
+	encoders avro.Deflaters
+}
 
 // Sim is one world under one seed. Its fields are touched by the scheduler, and by one process at a time between two grants.
 type Sim struct {
@@ -93,12 +98,12 @@ type Sim struct {
 }
 
 // Run plays one seed to its end. It must not be called within a bubble.
-func Run(t *testing.T, seed uint64) Result {
+func (p *Player) Run(t *testing.T, seed uint64) Result {
 	t.Helper()
 	var result Result
 	warm()
 	synctest.Test(t, func(t *testing.T) {
-		s := newSim(t, seed)
+		s := p.newSim(t, seed)
 		s.guard(s.play)
 		s.shutdown()
 		result = Result{Seed: seed, Failure: s.fault, Trace: s.trace, Digest: s.hash.Sum64(), Steps: s.step, Hits: s.hits}
@@ -106,12 +111,12 @@ func Run(t *testing.T, seed uint64) Result {
 	return result
 }
 
-func newSim(t *testing.T, seed uint64) *Sim {
+func (p *Player) newSim(t *testing.T, seed uint64) *Sim {
 	s := &Sim{seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), hits: map[string]int{}, hash: fnv.New64a()}
 	s.prof = newProfile(s.rng)
 	s.world = icebergtest.NewWorld(panicking{t})
 	// A fault of our manifest writer must not hide behind its own reader: iceberg-go writes one commit of eight.
-	s.world.StockEvery, s.world.Memo = 8, &memo
+	s.world.StockEvery, s.world.Memo, s.world.Encoders = 8, &p.memo, &p.encoders
 	s.world.Store = &keeping{Full: s.world.Store, known: s.world.Known, held: map[[2]string]any{}}
 	opts := []icebergtest.TableOption{
 		icebergtest.Columns("id long", "g string", "val int", "extra long"), icebergtest.Version(s.prof.version),
@@ -198,6 +203,7 @@ func (s *Sim) state() *lake.Table { return s.table.State() }
 var warm = sync.OnceFunc(func() {
 	machine()
 	debug.SetGCPercent(800)
+	debug.SetMemoryLimit(2 << 30) // pools live until the collector comes, and the more lives the later it comes
 	codec, err := compress.GetCodec(compress.Codecs.Zstd)
 	if err != nil {
 		panic(err)

@@ -67,6 +67,7 @@ func TestSeeds(t *testing.T) {
 	}
 	all := &tally{next: first, last: last, hits: map[string]int{}}
 	begun := time.Now()
+	var player Player
 	t.Run("range", func(t *testing.T) {
 		for n := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint("worker", n), func(t *testing.T) {
@@ -76,7 +77,7 @@ func TestSeeds(t *testing.T) {
 					if !more {
 						return
 					}
-					r := Run(t, seed)
+					r := player.Run(t, seed)
 					all.add(r)
 					if *allTraces {
 						t.Logf("seed %d\n%s", seed, Told(r.Trace))
@@ -127,6 +128,7 @@ func parseRange(text string) (first, last uint64, err error) {
 // TestSeedsThatFailed plays seeds again that once found a fault.
 func TestSeedsThatFailed(t *testing.T) {
 	t.Parallel()
+	var player Player
 	for seed, fault := range map[uint64]string{
 		1675:  "the world's clock ran ahead of the bubble's after two cherry-picks",
 		14035: "what an attempt that landed had written went with the attempt's run, right after its snapshot had expired",
@@ -136,7 +138,7 @@ func TestSeedsThatFailed(t *testing.T) {
 		46332: "a search for orphans found the files of an expiry that landed in a run that died, and the metadata log was cut already",
 		3589:  "files of an expiry waited for an attempt of the same run that nobody could settle",
 	} {
-		if r := Run(t, seed); r.Failure != "" {
+		if r := player.Run(t, seed); r.Failure != "" {
 			t.Errorf("seed %d (once: %s): %s\n%s", seed, fault, r.Failure, Told(r.Trace))
 		}
 	}
@@ -145,8 +147,9 @@ func TestSeedsThatFailed(t *testing.T) {
 // TestSeedsRepeatExactly plays a few seeds twice: each step must be the same.
 func TestSeedsRepeatExactly(t *testing.T) {
 	t.Parallel()
+	var player Player
 	for seed := uint64(1); seed <= 4; seed++ {
-		a, b := Run(t, seed), Run(t, seed)
+		a, b := player.Run(t, seed), player.Run(t, seed)
 		if a.Digest == b.Digest {
 			continue
 		}

@@ -120,7 +120,7 @@ func Defaults() Settings {
 	}
 	return Settings{
 		Mode: ModeObserve, Catalog: Catalog{Name: CatalogGlue, Kind: CatalogGlue, Properties: map[string]string{}}, Functions: sizes,
-		CompactParallel: 50, SweepParallel: 20, Queue: Queue{WindowSeconds: 30, Batch: 500, Parallel: 5}, Schedule: "rate(15 minutes)", LogDays: 90,
+		CompactParallel: 50, SweepParallel: 20, Queue: Queue{WindowSeconds: contract.BatchWindowSeconds, Batch: 500, Parallel: 5}, Schedule: "rate(15 minutes)", LogDays: 90,
 	}
 }
 

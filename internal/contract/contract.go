@@ -83,6 +83,10 @@ const (
 	EnvTest = "FIRN_TEST"
 )
 
+// BatchWindowSeconds is how long a deployment gathers the events of commits unless it is told otherwise. A look that was put off waits for a window again after
+// evaluate's interval between looks at a table, and both together are under a minute: so long may it take from an event to the run that it leads to.
+const BatchWindowSeconds = 20
+
 // StateDynamoDB begins a state location that is a table of DynamoDB.
 const StateDynamoDB = "dynamodb:"
 

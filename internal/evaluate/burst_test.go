@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"firn/internal/contract"
 	"firn/internal/evaluate"
 	"firn/internal/event"
 	"firn/internal/icebergtest"
@@ -75,7 +76,7 @@ func (b *burst) take(rng *rand.Rand, n int) [][]sent {
 // and within 60 s after each of its events; the queue drains.
 func TestBurst(t *testing.T) {
 	t.Parallel()
-	const tables, messages, pollers, window = 1000, 10_000, 5, 20 * time.Second
+	const tables, messages, pollers, window = 1000, 10_000, 5, contract.BatchWindowSeconds * time.Second
 	w := icebergtest.NewWorld(t)
 	tbl := w.NewTable("db.t0")
 	tbl.Commit(icebergtest.Append(ids(1)...))

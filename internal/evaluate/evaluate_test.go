@@ -450,3 +450,32 @@ func TestRollbackIsScannedAnew(t *testing.T) {
 		t.Errorf("counters %+v: want the rolled back state", counters)
 	}
 }
+
+// TestCatchUpIsBounded: snapshots that nobody looked at are folded one by one up to a bound, and beyond it the table is counted anew. Either way the counters
+// are those of a scan.
+func TestCatchUpIsBounded(t *testing.T) {
+	t.Parallel()
+	for missed, walked := range map[int]bool{100: true, 101: false} {
+		w := icebergtest.NewWorld(t)
+		w.StockEvery = 1000
+		tbl := w.NewTable("db.t", icebergtest.Partitioned("g"))
+		tbl.Commit(bare(t, tbl, 2, 0)...)
+		l := newLooker(t, w, observe)
+		l.tell(t, "t")
+		before, err := l.state.LoadHead(t.Context(), tbl.State().ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range missed {
+			tbl.Commit(bare(t, tbl, 1, 1)...)
+		}
+		l.tell(t, "t")
+		after, err := l.state.LoadHead(t.Context(), tbl.State().ID)
+		if err != nil || (after.Generation == before.Generation) != walked {
+			t.Errorf("%d snapshots: generation %d after %d, %v; want them walked: %t", missed, after.Generation, before.Generation, err, walked)
+		}
+		if got, want := l.counters(t, after.Table), scanned(t, w, tbl); !slices.Equal(got, want) {
+			t.Errorf("%d snapshots:\n%s", missed, cmp.Diff(want, got))
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/apache/iceberg-go"
 
+	"firn/internal/contract"
 	"firn/internal/decide"
 	"firn/internal/evaluate"
 	"firn/internal/event"
@@ -40,7 +41,7 @@ const (
 	mib          = int64(1) << 20
 	workLocation = "mem://work/firn"
 	// window is the queue's batch window, perSecond what a run rewrites in a second, overhead what it takes beside that.
-	window    = 20 * time.Second
+	window    = contract.BatchWindowSeconds * time.Second
 	perSecond = 125 * mib
 	overhead  = time.Minute
 	// slack is how long a table may be over its thresholds: the batch window, a look that was put off, the run.

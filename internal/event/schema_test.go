@@ -3,7 +3,11 @@ package event_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,13 +27,18 @@ const (
 	ownSchema   = "iceberg-table-committed.schema.json"
 	cloudSchema = "iceberg-table-committed-cloudevent.schema.json"
 	endedSchema = "firn-run-ended.schema.json"
+	heardFolder = "heard/"
 )
 
 // compile compiles a schema under events/schemas; references between them are read from there.
 func compile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
-	for _, file := range []string{ownSchema, cloudSchema, endedSchema} {
+	files := []string{ownSchema, cloudSchema, endedSchema}
+	if strings.HasPrefix(name, heardFolder) {
+		files = append(files, name)
+	}
+	for _, file := range files {
 		data, err := os.ReadFile(schemas + file)
 		if err != nil {
 			t.Fatal(err)
@@ -86,6 +95,80 @@ func TestOurPayloadsMatchTheirSchemas(t *testing.T) {
 	if validate(t, cloud, read(t, "lakekeeper/update-structured.json")) == nil {
 		t.Error("the schema of our CloudEvent takes another's")
 	}
+}
+
+// TestSamplesMatchTheirSchemas: every sample matches the schema of its source, and what that schema takes the decoder takes, or it says that no table is
+// named: tried with every member of every sample taken away, emptied, and of another type.
+func TestSamplesMatchTheirSchemas(t *testing.T) {
+	t.Parallel()
+	compiled := map[string]*jsonschema.Schema{}
+	refused, taken := 0, 0
+	for _, name := range sampleNames(t) {
+		folder := path.Dir(name)
+		if compiled[folder] == nil {
+			compiled[folder] = compile(t, heardFolder+folder+".schema.json")
+		}
+		plain := read(t, name)
+		if err := validate(t, compiled[folder], plain); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for where, body := range faulty(t, plain) {
+			schemaErr := validate(t, compiled[folder], body)
+			_, err := event.Decode(body)
+			switch {
+			case schemaErr == nil && err != nil && !errors.Is(err, event.ErrNoTable):
+				t.Errorf("%s without %s: its schema takes it, the decoder says %v", name, where, err)
+			case schemaErr != nil:
+				refused++
+			default:
+				taken++
+			}
+		}
+	}
+	if refused < 200 || taken < 1000 {
+		t.Errorf("schemas refuse %d faulty samples and take %d", refused, taken)
+	}
+}
+
+// faulty are copies of a JSON document, in each of which one member of one object is missing, empty, or a number.
+func faulty(t *testing.T, document []byte) map[string][]byte {
+	t.Helper()
+	var root any
+	decoder := json.NewDecoder(bytes.NewReader(document))
+	decoder.UseNumber()
+	if err := decoder.Decode(&root); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]byte{}
+	note := func(where string) {
+		data, err := json.Marshal(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[where] = data
+	}
+	var walk func(where string, at any)
+	walk = func(where string, at any) {
+		switch v := at.(type) {
+		case []any:
+			for i := range min(len(v), 3) {
+				walk(fmt.Sprint(where, "/", i), v[i])
+			}
+		case map[string]any:
+			for member, value := range maps.Clone(v) {
+				delete(v, member)
+				note(where + "/" + member)
+				v[member] = ""
+				note(where + "/" + member + ", empty")
+				v[member] = 7
+				note(where + "/" + member + ", a number")
+				v[member] = value
+				walk(where+"/"+member, value)
+			}
+		}
+	}
+	walk("", root)
+	return out
 }
 
 // TestNoticesEncodeAndDecode: every table that any sample names goes round as our own event, and as a notice in JSON.

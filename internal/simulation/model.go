@@ -12,8 +12,10 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
+	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/peek"
+	"firn/internal/maintenance"
 	"firn/internal/store"
 )
 
@@ -336,7 +338,8 @@ func (s *Sim) beforeDelete(p *process, locations []string) {
 		if s.reach()[location] {
 			s.failf("%s deletes %s, which the table needs", p.name, short(location))
 		}
-		if end, ok := s.letGo[location]; ok && p.now().Before(end) {
+		// Without a grace period files may go at once, also by a clock that is behind the table's.
+		if end, ok := s.letGo[location]; ok && p.grace("") > 0 && p.now().Before(end) {
 			s.failf("%s deletes %s at %s by its clock, and the grace period ends at %s", p.name, short(location), p.now(), end)
 		}
 		if _, ok := s.inFlight[location]; ok {
@@ -359,9 +362,43 @@ func (s *Sim) wrote(p *process, location string, data []byte) {
 	if strings.Contains(location, "/unsettled/") && strings.Contains(string(data), `"not_before_ms"`) {
 		s.hit("files of an expiry wait")
 	}
+	if fate, isEnd := strings.CutSuffix(location, ".end.json"); isEnd && !s.exists(location) {
+		s.checkFateEnd(fate+".json", data)
+	}
 	if strings.HasSuffix(location, "/earlier.json") {
 		s.hit("files of an expiry deleted by a later run")
 	}
+}
+
+// checkFateEnd wants no attempt written down as lost whose snapshot is in the table, unless that was sent again and the other attempt is known to have landed:
+// the batch would be reported as not done, and tried again.
+func (s *Sim) checkFateEnd(location string, data []byte) {
+	ctx, work := context.Background(), handoff.Open(s.world.Store, workLocation, "")
+	var end handoff.FateEnd
+	if err := json.Unmarshal(data, &end); err != nil || end.Outcome == maintenance.Committed {
+		return
+	}
+	id := s.fate(work, location).SnapshotID
+	if id == 0 || s.state().Metadata.SnapshotByID(id) == nil {
+		return
+	}
+	log := location[:strings.LastIndexByte(location, '-')+1]
+	for n := 0; s.exists(fmt.Sprintf("%s%04d.json", log, n)); n++ {
+		var other handoff.FateEnd
+		err := work.Read(ctx, fmt.Sprintf("%s%04d.end.json", log, n), &other)
+		if err == nil && other.Outcome == maintenance.Committed && s.fate(work, fmt.Sprintf("%s%04d.json", log, n)).SnapshotID == id {
+			return
+		}
+	}
+	s.failf("%s is written down as %s, and its snapshot %d is in the table", short(location), end.Outcome, id)
+}
+
+// fate reads an entry of a fate log.
+func (s *Sim) fate(work *handoff.Work, location string) (f handoff.Fate) {
+	if err := work.Read(context.Background(), location, &f); err != nil {
+		s.failf("read fate: %v", err)
+	}
+	return f
 }
 
 // objects lists what lies under the table's location.

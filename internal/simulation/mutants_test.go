@@ -41,7 +41,7 @@ func mutants() []mutant {
 		{"a settled batch is committed again", "commit/commit.go", "case err == nil:\n\t\treturn answer(done), nil", "case err == nil && done.V < 0:\n\t\treturn answer(done), nil"},
 		{
 			"an announcement of another execution is taken for one's own", "commit/fate.go",
-			"if !first && (written.Abandoned || !slices.Equal(written.Detail, entry.Detail)) {", "if !first && written.Abandoned {",
+			"if !first && (written.Abandoned || !same(written, entry)) {", "if !first && written.Abandoned {",
 		},
 		{"deletes that arrived are forgotten", "commit/view.go", "if len(moved) == 0 {", "if len(moved) >= 0 {"},
 		{"another file of its name", "commit/view.go", "now.DataSequence != in.DataSequence || now.SpecID", "now.SpecID"},
@@ -51,7 +51,7 @@ func mutants() []mutant {
 		{"metadata after the head is like other files", "sweep/orphans.go", "if isMetadataFile(name) && f", "if isMetadataFile(\"\") && f"},
 		{"a new ref to the expired", "sweep/expired.go", "if !expired[ref.SnapshotID] || present", "if name != \"\" || !expired[ref.SnapshotID] || present"},
 		{"the grace period of an expiry is over at once", "sweep/settle.go", "UnixMilli() < found.NotBeforeMS", "UnixMilli() < found.NotBeforeMS-1e6"},
-		{"files of an expiry are orphans while they wait", "sweep/orphans.go", "err := o.waiting(ctx, reached.Add); err", "err := ctx.Err(); err"},
+		{"files of an expiry are orphans while they wait", "sweep/orphans.go", "err := o.waiting(ctx, o.head, reached.Add); err", "err := ctx.Err(); err"},
 		{"an equality delete dangles too early", "lake/produce/dangling.go", "return d.DataSequence <= inScope, nil", "return d.DataSequence <= inScope+1, nil"},
 	}
 }

@@ -131,7 +131,6 @@ func TestSeedsThatFailed(t *testing.T) {
 	var player Player
 	for seed, fault := range map[uint64]string{
 		1675:  "the world's clock ran ahead of the bubble's after two cherry-picks",
-		14035: "what an attempt that landed had written went with the attempt's run, right after its snapshot had expired",
 		12772: "a search for orphans found the files of an expiry that landed after its run was closed",
 		10323: "a dropped column came back between the last look at a service's schema and the commit",
 		7686:  "a late search for what an expiry let go of found files of a later one, whose grace period had begun",

@@ -25,16 +25,18 @@ const (
 // nothing; it is safe for concurrent use.
 type Pool struct{ buffers, inflaters sync.Pool }
 
-func (p *Pool) buffer() []byte {
+// Lend returns an empty buffer, which has room for the given bytes where that is not much. Return takes it back.
+func (p *Pool) Lend(room int) []byte {
 	if p != nil {
-		if b, ok := p.buffers.Get().(*[]byte); ok {
+		if b, ok := p.buffers.Get().(*[]byte); ok && cap(*b) >= room {
 			return (*b)[:0]
 		}
 	}
-	return make([]byte, 0, 16<<10)
+	return make([]byte, 0, max(16<<10, min(room+room/4, allowedBytes)))
 }
 
-func (p *Pool) give(b []byte) {
+// Return takes a buffer that nobody uses any more.
+func (p *Pool) Return(b []byte) {
 	if p != nil && cap(b) <= allowedBytes {
 		p.buffers.Put(&b)
 	}

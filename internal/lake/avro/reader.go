@@ -45,7 +45,7 @@ func (p *Pool) open(in input) (*Reader, error) {
 	if r.codec, err = p.codec(string(r.meta["avro.codec"])); err != nil {
 		return nil, err
 	}
-	r.buf = p.buffer()
+	r.buf = p.Lend(0)
 	return r, nil
 }
 
@@ -58,7 +58,7 @@ func (r *Reader) Schema() []byte { return r.meta["avro.schema"] }
 // Close gives the reader's buffers back; what Block returned is no longer valid.
 func (r *Reader) Close() {
 	if r.buf != nil {
-		r.pool.give(r.buf)
+		r.pool.Return(r.buf)
 		r.buf = nil
 	}
 	r.codec.close(r.pool)

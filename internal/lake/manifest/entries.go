@@ -40,7 +40,7 @@ func (o Options) keeps(s slot) bool {
 
 // Read calls visit for each entry of a manifest that is in memory, in their order, until it answers false. m is the manifest's line in the list.
 func Read(data []byte, m iceberg.ManifestFile, opts Options, memo *Memo, visit func(Entry) bool) error {
-	r, err := memo.bytesPool().Open(data)
+	r, err := memo.Buffers().Open(data)
 	if err != nil {
 		return asFault(err)
 	}
@@ -67,7 +67,7 @@ func LiveFiles(data []byte, m iceberg.ManifestFile, memo *Memo, visit func(Named
 
 // ReadStream is Read for a manifest that is read front to back.
 func ReadStream(in io.Reader, m iceberg.ManifestFile, opts Options, memo *Memo, visit func(Entry) bool) error {
-	r, err := memo.bytesPool().OpenStream(in)
+	r, err := memo.Buffers().OpenStream(in)
 	if err != nil {
 		return asFault(err)
 	}

@@ -64,7 +64,7 @@ func columnOf(id int, name string) column {
 
 // ReadList reads a manifest list. What version it has, its header says or, since it need not, its fields do.
 func ReadList(data []byte, memo *Memo) ([]iceberg.ManifestFile, error) {
-	r, err := memo.bytesPool().Open(data)
+	r, err := memo.Buffers().Open(data)
 	if err != nil {
 		return nil, asFault(err)
 	}

@@ -72,8 +72,8 @@ type compiled struct {
 // maxPrograms bounds what a Memo holds: a table has one schema for each partition spec and writer.
 const maxPrograms = 64
 
-// bytesPool is the pool of a Memo that may be nil.
-func (m *Memo) bytesPool() *avro.Pool {
+// Buffers lends memory for whole manifests; nil for a Memo that is nil.
+func (m *Memo) Buffers() *avro.Pool {
 	if m == nil {
 		return nil
 	}

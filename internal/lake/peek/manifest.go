@@ -109,11 +109,9 @@ func keptEntries(ctx context.Context, st store.Reader, m iceberg.ManifestFile, o
 // each calls visit for each entry of a manifest until that answers false: one of modest size is read with one request, a larger one streamed.
 func each(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts EntryOptions, visit func(Entry) bool) error {
 	if m.Length() > 0 && m.Length() <= WholeManifestBytes {
-		data, err := st.Get(ctx, m.FilePath())
-		if err != nil {
-			return err
-		}
-		return manifest.Read(data, m, opts.reading(), opts.Memo, visit)
+		return WithManifest(ctx, st, m, opts.Memo, func(data []byte) error {
+			return manifest.Read(data, m, opts.reading(), opts.Memo, visit)
+		})
 	}
 	in, err := FileIO(ctx, st).Open(m.FilePath())
 	if err != nil {
@@ -121,4 +119,26 @@ func each(ctx context.Context, st store.Reader, m iceberg.ManifestFile, opts Ent
 	}
 	defer func() { _ = in.Close() }()
 	return manifest.ReadStream(in, m, opts.reading(), opts.Memo, visit)
+}
+
+// WithManifest reads a whole manifest and hands it to use, which must keep none of its bytes: thousands of manifests are read into the same memory
+// where the store can do that and there is a memo.
+func WithManifest(ctx context.Context, st store.Reader, m iceberg.ManifestFile, memo *Memo, use func(data []byte) error) error {
+	into, ok := st.(store.BufferReader)
+	if length := m.Length(); ok && memo != nil && length > 0 && length <= WholeManifestBytes {
+		// One byte more tells whether the file is longer than its list says.
+		data, err := into.GetRangeInto(ctx, m.FilePath(), 0, length+1, memo.Buffers().Lend(int(length)+1))
+		if err != nil {
+			return err
+		}
+		defer memo.Buffers().Return(data)
+		if int64(len(data)) <= length {
+			return use(data)
+		}
+	}
+	data, err := st.Get(ctx, m.FilePath())
+	if err != nil {
+		return err
+	}
+	return use(data)
 }

@@ -32,15 +32,25 @@ func liveFiles(ctx context.Context, st store.Reader, m iceberg.ManifestFile, mem
 
 // eachLiveFile calls visit for each live file until that answers false.
 func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, memo *manifest.Memo, visit func(File) bool) error {
+	if peek.Keeps(st, m.Length()) {
+		return eachKeptFile(ctx, st, m, memo, visit)
+	}
+	return peek.Named(peek.WithManifest(ctx, st, m, memo, func(data []byte) error {
+		if err := complete(m, data); err != nil {
+			return err
+		}
+		return readLive(m, data, memo, visit)
+	}))
+}
+
+// eachKeptFile is eachLiveFile for a manifest whose decoded form the store keeps.
+func eachKeptFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, memo *manifest.Memo, visit func(File) bool) error {
 	data, err := st.Get(ctx, m.FilePath())
 	if err != nil {
 		return peek.Named(err)
 	}
-	if int64(len(data)) < m.Length() {
-		return fmt.Errorf("it has %d bytes where its list says %d: %w", len(data), m.Length(), peek.ErrTableFault)
-	}
-	if !peek.Keeps(st, int64(len(data))) {
-		return readLive(m, data, memo, visit)
+	if err := complete(m, data); err != nil {
+		return err
 	}
 	files, err := peek.Kept(st, m.FilePath(), "files", data, func() (all []File, err error) {
 		err = readLive(m, data, memo, func(f File) bool {
@@ -55,6 +65,14 @@ func eachLiveFile(ctx context.Context, st store.Reader, m iceberg.ManifestFile, 
 		}
 	}
 	return err
+}
+
+// complete refuses a manifest that is shorter than its list says.
+func complete(m iceberg.ManifestFile, data []byte) error {
+	if int64(len(data)) < m.Length() {
+		return fmt.Errorf("it has %d bytes where its list says %d: %w", len(data), m.Length(), peek.ErrTableFault)
+	}
+	return nil
 }
 
 func readLive(m iceberg.ManifestFile, data []byte, memo *manifest.Memo, visit func(File) bool) error {

@@ -42,8 +42,11 @@ func TestSorterIsASet(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		st := memory()
-		sorter := reach.NewSorter(reach.Space{Store: st, Prefix: "mem://w/set", SortBytes: rapid.Int64Range(1, 2000).Draw(rt, "bytes")})
-		names := rapid.SliceOfN(rapid.StringMatching(`[a-c\n\\ #?%é]{1,4}`), 0, 150).Draw(rt, "names")
+		sorter := reach.NewSorter(reach.Space{Store: st, Prefix: "mem://w/set", SortBytes: rapid.SampledFrom([]int64{1, 2000, 1 << 20}).Draw(rt, "bytes")})
+		// Short names, and long ones that are alike up to somewhere: the sorter looks at eight bytes at a time.
+		name := rapid.OneOf(rapid.StringMatching(`[a-c\n\\ #?%é]{1,4}`), rapid.StringMatching(`(aaaaaaaa|bbbbbbbb|cccc|d|\x00){1,5}`))
+		count := rapid.IntRange(0, 150).Draw(rt, "count")
+		names := rapid.SliceOfN(name, count, count).Draw(rt, "names")
 		want := map[string]bool{}
 		for _, n := range names {
 			location := rapid.SampledFrom([]string{"s3://b/", "s3a://b/", "s3://c/"}).Draw(rt, "place") +
@@ -75,6 +78,21 @@ func TestSorterIsASet(t *testing.T) {
 			rt.Fatalf("%q is not in the order of paths", got)
 		}
 	})
+}
+
+// TestSorterOrdersPathsThatEnd: a path and the same with zero bytes behind are two, however often each is added.
+func TestSorterOrdersPathsThatEnd(t *testing.T) {
+	t.Parallel()
+	sorter := reach.NewSorter(reach.Space{Store: memory(), Prefix: "mem://w/set"})
+	want := []string{"s3://b/c", "s3://b/c\x00", "s3://b/c\x00\x00", "s3://b/c1234567", "s3://b/c12345678"}
+	for i := range 200 {
+		if err := sorter.Add(t.Context(), file(t, want[i*3%len(want)], reach.Data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := locations(t, sorter.Files(t.Context())); !slices.Equal(got, want) {
+		t.Errorf("got %q: want %q", got, want)
+	}
 }
 
 func TestJoinFindsEveryPathOfTheOtherSet(t *testing.T) {

@@ -19,6 +19,10 @@ const (
 	fileBytes = 128
 	// fanIn is how many runs are merged at once; more are merged in passes.
 	fanIn = 64
+	// fewKeys is up to how many files are sorted by comparing their paths.
+	fewKeys = 16
+	// beginBytes is how much of a path is compared as a number.
+	beginBytes = 8
 )
 
 // Space is where sets that outgrow memory are written.
@@ -101,21 +105,11 @@ func (s *Sorter) sort() {
 		return // who iterates over them may go on
 	}
 	s.sorted = true
-	// Paths of one table begin alike: comparing the eight bytes behind that beginning decides nearly always.
-	shared := s.files[0].Path()
-	for i := range s.files {
-		shared = shared[:sharedBytes(shared, s.files[i].Path())]
-	}
 	order := make([]sortKey, len(s.files))
-	for i := range s.files {
-		order[i] = sortKey{begin: begin(s.files[i].Path()[len(shared):]), at: int32(i)}
+	for i := range order {
+		order[i].at = int32(i)
 	}
-	slices.SortFunc(order, func(a, b sortKey) int {
-		if a.begin != b.begin {
-			return cmp.Compare(a.begin, b.begin)
-		}
-		return compare(s.files[a.at], s.files[b.at])
-	})
+	s.arrange(order, 0)
 	sorted := s.spare[:0]
 	for _, k := range order {
 		if f := s.files[k.at]; len(sorted) == 0 || !same(sorted[len(sorted)-1], f) {
@@ -124,6 +118,39 @@ func (s *Sorter) sort() {
 	}
 	clear(s.files)
 	s.files, s.spare = sorted, s.files[:0]
+}
+
+// arrange orders keys of files whose paths are alike in their first known bytes. Paths of one table begin alike, and those of one partition begin alike
+// behind that: the eight bytes where they begin to differ are compared as numbers, and only those that are equal there are looked at again.
+func (s *Sorter) arrange(order []sortKey, known int) {
+	if len(order) < fewKeys {
+		slices.SortFunc(order, func(a, b sortKey) int { return compare(s.files[a.at], s.files[b.at]) })
+		return
+	}
+	shared := s.files[order[0].at].place.path[known:]
+	for _, k := range order {
+		shared = shared[:sharedBytes(shared, s.files[k.at].place.path[known:])]
+	}
+	known += len(shared)
+	for i := range order {
+		order[i].begin = begin(s.files[order[i].at].place.path[known:])
+	}
+	slices.SortFunc(order, func(a, b sortKey) int { return cmp.Compare(a.begin, b.begin) })
+	for len(order) > 0 {
+		n := 1
+		for n < len(order) && order[n].begin == order[0].begin {
+			n++
+		}
+		switch {
+		case n == 1:
+		case byte(order[0].begin) == 0:
+			// Some may end here: a text and the same with zero bytes behind have one number.
+			slices.SortFunc(order[:n], func(a, b sortKey) int { return compare(s.files[a.at], s.files[b.at]) })
+		default:
+			s.arrange(order[:n], known+beginBytes)
+		}
+		order = order[n:]
+	}
 }
 
 // sortKey stands for a file while files are sorted.
@@ -145,9 +172,9 @@ func sharedBytes(a, b string) int {
 	return i
 }
 
-// begin is a number for the first eight bytes of a text: where numbers differ, they are ordered as the texts.
+// begin is a number for the first beginBytes of a text: where numbers differ, they are ordered as the texts.
 func begin(text string) uint64 {
-	var b [8]byte
+	var b [beginBytes]byte
 	copy(b[:], text)
 	return binary.BigEndian.Uint64(b[:])
 }

@@ -17,7 +17,9 @@ import (
 // onlyRanges is a local store that answers no Get: what WithManifest reads by length needs none.
 type onlyRanges struct{ *store.Local }
 
-func (onlyRanges) Get(context.Context, string) ([]byte, error) { return nil, errors.New("asked for all") }
+func (onlyRanges) Get(context.Context, string) ([]byte, error) {
+	return nil, errors.New("asked for all")
+}
 
 // TestWithManifest: the bytes are the whole file, however long the list says that it is, and memory that was lent before does not shine through.
 func TestWithManifest(t *testing.T) {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -29,6 +31,7 @@ import (
 type explainCommand struct {
 	Table string `required:"" help:"Table (namespace.table)." placeholder:"NS.T"`
 	State string `help:"Take earlier runs and the last decision from this state: dynamodb:TABLE, where TABLE is the stack's output StateTable." placeholder:"LOCATION"`
+	Past  int    `name:"decisions" help:"Print so many of the last decisions, each with the figures that it was based on." placeholder:"N"`
 	JSON  bool   `name:"json" help:"Print one JSON object."`
 }
 
@@ -42,6 +45,8 @@ type explanation struct {
 	Due       []inspect.Due        `json:"due"`
 	// Decision is the last one that events or the clock led to; nil when the state knows of none.
 	Decision *state.Decision `json:"decision"`
+	// Decisions are the last records of the history, newest first, as many as were asked for.
+	Decisions []state.Decision `json:"decisions,omitempty"`
 }
 
 // Run scans the table, asks the policy, and prints both.
@@ -63,6 +68,11 @@ func (c *explainCommand) Run(a *app) error {
 	}
 	if e.Decision, err = a.lastDecision(look.view.Table.ID); err != nil {
 		return err
+	}
+	if c.Past > 0 {
+		if e.Decisions, err = a.history().Decisions(a.ctx, look.view.Table.ID, c.Past); err != nil {
+			return err
+		}
 	}
 	if c.JSON {
 		return a.printJSON(e)
@@ -121,8 +131,22 @@ func printDecision(out io.Writer, e explanation, settings edge.Settings) error {
 			"deployment's tables, and its catalog called so there (--catalog)?\n", e.Table, settings.StateLocation)
 		return err
 	}
+	fmt.Fprint(out, "last decision: ")
+	printOne(out, *d)
+	for _, past := range e.Decisions {
+		fmt.Fprint(out, "in the history: ")
+		printOne(out, past)
+		for _, name := range slices.Sorted(maps.Keys(past.Inputs)) {
+			fmt.Fprintf(out, "  %s: %d\n", name, past.Inputs[name])
+		}
+	}
+	return nil
+}
+
+// printOne prints what was decided, and why.
+func printOne(out io.Writer, d state.Decision) {
 	stamp := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
-	fmt.Fprintf(out, "last decision: %s at %s", d.Action, stamp(d.AtMS))
+	fmt.Fprintf(out, "%s at %s", d.Action, stamp(d.AtMS))
 	if d.Same > 0 {
 		fmt.Fprintf(out, " and %d times more until %s", d.Same, stamp(d.LastMS))
 	}
@@ -136,7 +160,6 @@ func printDecision(out io.Writer, e explanation, settings edge.Settings) error {
 	for _, reason := range d.Reasons {
 		fmt.Fprintf(out, "  %s\n", reason)
 	}
-	return nil
 }
 
 // otherMaintainer says who else maintains the table, by the rule of automatic runs; "" for nobody.

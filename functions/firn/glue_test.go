@@ -170,7 +170,7 @@ func TestExplainReadsADeployment(t *testing.T) {
 	}), "States"))
 	id := maintenance.TableID{Catalog: "glue", Namespace: maintenance.NewNamespace("db"), Name: "orders"}
 	at := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	kept := state.Decision{Table: id, AtMS: at.UnixMilli(), Action: "observe", Due: []maintenance.Job{maintenance.RewriteDataFiles}, Reasons: []string{"rewrite_data_files: true: 120 small files"}}
+	kept := state.Decision{Table: id, AtMS: at.UnixMilli(), Action: "observe", Due: []maintenance.Job{maintenance.RewriteDataFiles}, Reasons: []string{"rewrite_data_files: true: 120 small files"}, Inputs: map[string]int64{"small_files": 120, "commits": 7}}
 	if err := st.SaveDecision(t.Context(), kept); err != nil {
 		t.Fatal(err)
 	}
@@ -194,6 +194,14 @@ func TestExplainReadsADeployment(t *testing.T) {
 	}
 	if got := a.must(explain...).stdout; !strings.Contains(got, "last decision: skip at 2026-11-30T14:00:00Z\n  it is outside of the warehouses\n") {
 		t.Errorf("after a look that could not help: %s", got)
+	}
+	const history = "\nin the history: skip at 2026-11-30T14:00:00Z\n  it is outside of the warehouses\nin the history: observe at 2026-11-30T12:00:00Z\n  rewrite_data_files: true: 120 small files\n" +
+		"  commits: 7\n  small_files: 120\n"
+	if got := a.must(append(explain, "--decisions", "9")...).stdout; !strings.HasSuffix(got, history) {
+		t.Errorf("with the history: %s", got)
+	}
+	if object := a.object(a.must(append(explain, "--json", "--decisions", "1")...)); len(object["decisions"].([]any)) != 1 {
+		t.Errorf("as JSON, with one of the history: %v", object["decisions"])
 	}
 	if object := a.object(a.must(append(explain, "--json")...)); object["decision"].(map[string]any)["action"] != "skip" || object["mode"] != "maintain" {
 		t.Errorf("as JSON: %v", object)

@@ -123,11 +123,29 @@ func (f *Function) keep(ctx context.Context, head state.Head, d state.Decision) 
 	return head, f.deps.State.SaveDecision(ctx, d)
 }
 
-// skip keeps the reason why a table cannot be looked at: a repetition would end alike, so the notice is done.
+// skip keeps the reason why a table is not looked at: a repetition would end alike, so the notice is done. The same reason is kept once a day.
 func (f *Function) skip(ctx context.Context, id maintenance.TableID, why string) error {
 	why = maintenance.Shortened(why, maxReason)
+	newest, err := f.deps.State.Decisions(ctx, id, 1)
+	if err != nil {
+		return err
+	}
+	now := f.deps.Now().UnixMilli()
+	if len(newest) > 0 && newest[0].Action == "skip" && newest[0].Skip == why && now-newest[0].AtMS < decisionAge.Milliseconds() {
+		return nil
+	}
 	f.deps.Log.WarnContext(ctx, "skip table", "table", id.String(), "reason", why)
-	return f.deps.State.SaveDecision(ctx, state.Decision{Table: id, AtMS: f.deps.Now().UnixMilli(), Action: "skip", Skip: why})
+	return f.deps.State.SaveDecision(ctx, state.Decision{Table: id, AtMS: now, Action: "skip", Skip: why})
+}
+
+// switchedOff names the setting by which a table is left alone.
+func switchedOff(p policy.Policy) string {
+	for _, name := range []string{"enabled", "mode"} {
+		if s, _ := p.Setting(name); s.Value == "false" || s.Value == string(policy.Off) {
+			return fmt.Sprintf("%s is %s (%s)", name, s.Value, s.Source)
+		}
+	}
+	return "mode is off"
 }
 
 // maxReason bounds the text of a skip, which quotes what writers put into a table: an item of state may have 400 KB, and a line of log is paid by the byte.

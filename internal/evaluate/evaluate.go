@@ -258,7 +258,7 @@ func (f *Function) lookAt(ctx context.Context, id maintenance.TableID, began tim
 		return err
 	}
 	if v.policy.Mode() == policy.Off {
-		return nil
+		return f.skip(ctx, id, switchedOff(v.policy))
 	}
 	v.lookedAt = began
 	before := head

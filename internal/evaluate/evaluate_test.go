@@ -451,6 +451,38 @@ func TestRollbackIsScannedAnew(t *testing.T) {
 	}
 }
 
+// TestSwitchedOffTables: a table that is left alone is not counted, and the history says once by which setting, and again when that changes.
+func TestSwitchedOffTables(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Property("firn.enabled", "false"))
+	l := newLooker(t, w, "namespaces: {db: {mode: \"off\"}}\n")
+	look := func() {
+		tbl.Commit(icebergtest.Append(ids(1)...))
+		l.tell(t, "t")
+	}
+	look()
+	look()
+	tbl.SetProperty("firn.enabled", "true")
+	look()
+	decisions, err := l.state.Decisions(t.Context(), tbl.State().ID, 0)
+	var told []string
+	for _, d := range decisions {
+		told = append(told, d.Action+": "+d.Skip)
+	}
+	if want := []string{"skip: mode is off (namespace db)", "skip: enabled is false (table property firn.enabled)"}; err != nil || !slices.Equal(told, want) {
+		t.Errorf("history says %q, %v; want %q", told, err, want)
+	}
+	if head, err := l.state.LoadHead(t.Context(), tbl.State().ID); err != nil || head.Version != 0 {
+		t.Errorf("head %+v, %v: want none", head, err)
+	}
+	w.At(w.Clock.Now().Add(25 * time.Hour))
+	look()
+	if decisions, err = l.state.Decisions(t.Context(), tbl.State().ID, 0); err != nil || len(decisions) != 3 {
+		t.Errorf("a day later there are %d records, %v; want one more", len(decisions), err)
+	}
+}
+
 // TestCatchUpIsBounded: snapshots that nobody looked at are folded one by one up to a bound, and beyond it the table is counted anew. Either way the counters
 // are those of a scan.
 func TestCatchUpIsBounded(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
+	"firn/internal/contract"
 	"firn/internal/handoff"
 	"firn/internal/lake"
 	"firn/internal/lake/peek"
@@ -226,6 +228,7 @@ func (s *Sim) checkOurs(before, after *lake.Table, head, snap *table.Snapshot) {
 		return
 	}
 	s.expected[snap.SnapshotID] = s.expected[head.SnapshotID]
+	s.checkFirst(snap)
 	if snap.SequenceNumber != before.Metadata.LastSequenceNumber()+1 || snap.Summary.Operation != table.OpReplace {
 		s.failf("snapshot %d has sequence number %d after %d, operation %s", snap.SnapshotID, snap.SequenceNumber,
 			before.Metadata.LastSequenceNumber(), snap.Summary.Operation)
@@ -367,6 +370,21 @@ func (s *Sim) wrote(p *process, location string, data []byte) {
 	}
 	if strings.HasSuffix(location, "/earlier.json") {
 		s.hit("files of an expiry deleted by a later run")
+	}
+}
+
+// checkFirst wants no snapshot to land of a batch that has its result: that says how the batch ended, and what it did not commit is being swept.
+func (s *Sim) checkFirst(snap *table.Snapshot) {
+	id := snap.Summary.Properties[contract.SummaryCommitID]
+	part := strings.Split(id, "/") // run, job, batch
+	if len(part) != 3 {
+		s.failf("snapshot %d carries commit ID %q", snap.SnapshotID, id)
+		return
+	}
+	batch, err := strconv.Atoi(part[2])
+	work := handoff.Open(s.world.Store, workLocation, maintenance.RunID(part[0]))
+	if result := work.Commit(maintenance.Job(part[1]), batch); err != nil || s.exists(result) {
+		s.failf("snapshot %d lands, and batch %s has its result", snap.SnapshotID, id)
 	}
 }
 

@@ -64,34 +64,45 @@ func columnOf(id int, name string) column {
 
 // ReadList reads a manifest list. What version it has, its header says or, since it need not, its fields do.
 func ReadList(data []byte, memo *Memo) ([]iceberg.ManifestFile, error) {
+	manifests, _, err := ReadListBut(data, memo, nil)
+	return manifests, err
+}
+
+// ReadListBut is ReadList without the manifests whose paths are known, and counts all of them: the lists of thousands of snapshots name the same manifests,
+// which are read past. known may be nil, and must not keep the path.
+func ReadListBut(data []byte, memo *Memo, known func(path []byte) bool) (manifests []iceberg.ManifestFile, count int, err error) {
 	r, err := memo.Buffers().Open(data)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, 0, asFault(err)
 	}
 	defer r.Close()
 	l, err := openList(r, memo)
 	if err != nil {
-		return nil, asFault(err)
+		return nil, 0, asFault(err)
 	}
-	out := []iceberg.ManifestFile{}
+	l.known = known
+	manifests = []iceberg.ManifestFile{}
 	for {
-		count, block, err := r.Block()
+		lines, block, err := r.Block()
 		if errors.Is(err, io.EOF) {
-			return out, nil
+			return manifests, count, nil
 		}
 		if err != nil {
-			return nil, asFault(err)
+			return nil, 0, asFault(err)
 		}
 		c := avro.Cursor{Data: block}
-		for range count {
+		for range lines {
 			m, err := l.manifest(&c)
 			if err != nil {
-				return nil, fmt.Errorf("manifest %d: %w", len(out), err)
+				return nil, 0, fmt.Errorf("manifest %d: %w", count, err)
 			}
-			out = append(out, m)
+			if m != nil {
+				manifests = append(manifests, m)
+			}
+			count++
 		}
 		if left := len(block) - c.At; left > 0 {
-			return nil, fmt.Errorf("%d bytes are left behind manifest %d: %w", left, len(out), avro.ErrCorrupt)
+			return nil, 0, fmt.Errorf("%d bytes are left behind manifest %d: %w", left, count, avro.ErrCorrupt)
 		}
 	}
 }
@@ -100,6 +111,7 @@ func ReadList(data []byte, memo *Memo) ([]iceberg.ManifestFile, error) {
 type list struct {
 	version int
 	fields  []listField
+	known   func(path []byte) bool
 }
 
 type listField struct {
@@ -169,6 +181,7 @@ type line struct {
 	key     []byte
 }
 
+// manifest reads a line, nil when its path is known.
 func (l *list) manifest(c *avro.Cursor) (iceberg.ManifestFile, error) {
 	var in line
 	for i := range l.fields {
@@ -178,6 +191,12 @@ func (l *list) manifest(c *avro.Cursor) (iceberg.ManifestFile, error) {
 			c.Skip(f.t)
 		case manifestPath:
 			path, ok := text(c, f.t)
+			if ok && l.known != nil && l.known(path) {
+				for _, f := range l.fields[i+1:] {
+					c.Skip(f.t)
+				}
+				return nil, c.Err
+			}
 			in.path, in.has[manifestPath] = string(path), ok
 		case listKey:
 			if key, ok := text(c, f.t); ok {

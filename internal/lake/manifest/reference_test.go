@@ -76,7 +76,29 @@ func sameList(t *testing.T, name string, data []byte, memo *manifest.Memo) []ice
 			t.Errorf("%s: manifest\n%s\nwant\n%s", name, g, w)
 		}
 	}
+	sameListBut(t, name, data, memo, want)
 	return want
+}
+
+// sameListBut reads past every other manifest.
+func sameListBut(t *testing.T, name string, data []byte, memo *manifest.Memo, want []iceberg.ManifestFile) {
+	t.Helper()
+	asked := 0
+	got, count, err := manifest.ReadListBut(data, memo, func(path []byte) bool {
+		if asked >= len(want) || string(path) != want[asked].FilePath() {
+			t.Errorf("%s: asked for %q as manifest %d", name, path, asked)
+		}
+		asked++
+		return asked%2 == 0
+	})
+	if err != nil || count != len(want) || len(got) != (len(want)+1)/2 {
+		t.Fatalf("%s: got %d of %d manifests, want every other of %d: %v", name, len(got), count, len(want), err)
+	}
+	for i := range got {
+		if g, w := describeManifest(got[i]), describeManifest(want[2*i]); g != w {
+			t.Errorf("%s: manifest\n%s\nwant\n%s", name, g, w)
+		}
+	}
 }
 
 func sameEntries(t *testing.T, name string, data []byte, m iceberg.ManifestFile, memo *manifest.Memo) int {

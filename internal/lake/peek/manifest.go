@@ -44,15 +44,29 @@ func ManifestList(ctx context.Context, st store.Reader, location string) ([]iceb
 
 // ManifestListWith is ManifestList for whoever reads many lists: memo remembers their schema.
 func ManifestListWith(ctx context.Context, st store.Reader, location string, memo *Memo) ([]iceberg.ManifestFile, error) {
+	manifests, _, err := ManifestListBut(ctx, st, location, memo, nil)
+	return manifests, err
+}
+
+// ManifestListBut is ManifestListWith without the manifests whose paths are known, and counts all of them. A list that the store keeps decoded is given
+// whole.
+func ManifestListBut(ctx context.Context, st store.Reader, location string, memo *Memo, known func(path []byte) bool) (
+	manifests []iceberg.ManifestFile, count int, err error,
+) {
 	data, err := st.Get(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("read manifest list: %w", Named(err))
+		return nil, 0, fmt.Errorf("read manifest list: %w", Named(err))
 	}
-	manifests, err := Kept(st, location, "list", data, func() ([]iceberg.ManifestFile, error) { return manifest.ReadList(data, memo) })
+	if Keeps(st, int64(len(data))) {
+		manifests, err = Kept(st, location, "list", data, func() ([]iceberg.ManifestFile, error) { return manifest.ReadList(data, memo) })
+		manifests, count = slices.Clone(manifests), len(manifests)
+	} else {
+		manifests, count, err = manifest.ReadListBut(data, memo, known)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("read manifest list %s: %w", location, Named(err))
+		return nil, 0, fmt.Errorf("read manifest list %s: %w", location, Named(err))
 	}
-	return slices.Clone(manifests), nil
+	return manifests, count, nil
 }
 
 // Entries streams the entries of a manifest in their order. The iteration ends at the first error.

@@ -153,7 +153,15 @@ func (w *Walk) readLists(ctx context.Context, snapshots []table.Snapshot, sink S
 	return fresh, group.Wait()
 }
 
-// list reads the manifests of a snapshot: its list, or the names that a snapshot of format version 1 may hold itself.
+// knows reports whether a manifest was met in these words.
+func (w *Walk) knows(manifest []byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, met := w.spelled[string(manifest)]
+	return met
+}
+
+// list reads the manifests of a snapshot, those that are new in it at least: its list, or the names that a snapshot of format version 1 may hold itself.
 func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestFile, error) {
 	atomic.AddInt64(&w.counts.Lists, 1)
 	if s.ManifestList == "" {
@@ -163,12 +171,12 @@ func (w *Walk) list(ctx context.Context, s *table.Snapshot) ([]iceberg.ManifestF
 		}
 		return manifests, nil
 	}
-	manifests, err := peek.ManifestListWith(ctx, w.Store, s.ManifestList, &w.memo)
+	manifests, count, err := peek.ManifestListBut(ctx, w.Store, s.ManifestList, &w.memo, w.knows)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot %d: %w", s.SnapshotID, err)
 	}
 	// A list that lost all behind its header reads as an empty one.
-	if s.Summary != nil && len(manifests) == 0 && s.Summary.Properties.GetInt64("total-data-files", 0) > 0 {
+	if s.Summary != nil && count == 0 && s.Summary.Properties.GetInt64("total-data-files", 0) > 0 {
 		return nil, fmt.Errorf("read snapshot %d: the manifest list %s is empty, and the snapshot has data files: %w", s.SnapshotID, s.ManifestList,
 			peek.ErrTableFault)
 	}

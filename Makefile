@@ -103,8 +103,8 @@ e2e-arm64: build ## start the seven functions for arm64, as they would be deploy
 e2e-latency: ## measure starts and calls of each function, and the time from an event to the commit (22 MB in 5 and 50 files); wants a quiet machine
 	@$(GO) test -count=1 -v -timeout 8m -tags e2e -run 'TestLatency$$' ./internal/local/cloud/e2e -args -latency
 
-e2e-ministack: synth ## cdk bootstrap, deploy, diff and destroy against MiniStack, somebody else's CloudFormation (sets it up: Python, npm): CDK="-c warehouse=..."
-	@PYTHON=$(PYTHON) tools/ministack.sh
+e2e-ministack: ## cdk bootstrap, deploy, event plumbing, diff and destroy against MiniStack, a stranger's emulation of AWS (sets it up: Python, npm, Node)
+	@tools/node.sh && PYTHON=$(PYTHON) tools/ministack.sh $(CDK)
 
 e2e-mutants: ## drop each statement, variable, filter, retry and setting of the deployment, one by one, and let e2e notice it (nightly; MUTANTS=pattern for some); goes on where it stopped (bin/e2e/verdicts.jsonl)
 	@mkdir -p bin/e2e

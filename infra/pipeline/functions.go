@@ -88,6 +88,13 @@ func (p *Pipeline) environment(name string) map[string]string {
 	if readsConfig(name) {
 		env[contract.EnvConfig] = p.ConfigLocation()
 	}
+	if len(p.settings.Roles) > 0 && settings.ReachesFiles(name) {
+		var roles []string
+		for _, role := range p.settings.Roles {
+			roles = append(roles, role.Bucket+"="+role.ARN(name))
+		}
+		env[contract.EnvBucketRoles] = join(roles)
+	}
 	if name == contract.FunctionCompact || name == contract.FunctionPlan { // plan cuts sorts by what compact may spill
 		env[contract.EnvSpillLimitBytes] = strconv.Itoa(spillBytes(p.settings.Functions[contract.FunctionCompact]))
 	}

@@ -218,12 +218,29 @@ func (p powers) s3Tables(function string) []*awsiam.PolicyStatementProps {
 	return all
 }
 
-// warehouse are the powers on the tables' files.
+// warehouse are the powers on the tables' files: on the buckets that the function reaches in its own role, and the roles of other accounts that it takes
+// for theirs.
 func (p powers) warehouse(function string) []*awsiam.PolicyStatementProps {
+	var roles []string
+	for _, role := range p.settings.Roles {
+		roles = append(roles, role.ARN(function))
+	}
+	all := p.files(function)
+	if slices.Sort(roles); len(roles) > 0 && settings.ReachesFiles(function) {
+		all = append(all, allow("TableBuckets", []string{"sts:AssumeRole"}, slices.Compact(roles)))
+	}
+	return all
+}
+
+// files are the powers on the tables' files in buckets that are reached in the function's own role.
+func (p powers) files(function string) []*awsiam.PolicyStatementProps {
 	var objects, metadata []string
 	buckets := map[string][]string{}
 	var order []string
 	for _, w := range p.settings.Warehouses {
+		if _, others := p.settings.RoleOf(w.Bucket); others {
+			continue
+		}
 		base := bucketARN(w.Bucket)
 		objects = append(objects, base+"/"+w.Prefix+"/*")
 		metadata = append(metadata, base+"/"+w.Prefix+"/*/metadata/*")
@@ -233,6 +250,9 @@ func (p powers) warehouse(function string) []*awsiam.PolicyStatementProps {
 		buckets[base] = append(buckets[base], w.Prefix)
 	}
 	var all []*awsiam.PolicyStatementProps
+	if len(order) == 0 {
+		return nil
+	}
 	onBuckets := func(sid, operator string, actions ...string) {
 		for i, bucket := range order {
 			name := sid

@@ -48,6 +48,7 @@ func Keys() []Key {
 		{"alarms.topic", "ARN of an SNS topic that gets alarms", text(func(s *Settings) *string { return &s.Topic })},
 		{"kms", "ARN of a key for the state table, the work bucket and the queues", text(func(s *Settings) *string { return &s.Key })},
 		{"warehouse.kms", "ARNs of the keys of the warehouses' buckets", list(func(s *Settings) *[]string { return &s.WarehouseKeys })},
+		{"warehouse.roles", "roles by which other accounts' buckets are reached, bucket=ARN with {function} in its name", setRoles},
 		{"vpc.subnets", "IDs of subnets for the functions", list(func(s *Settings) *[]string { return &s.Subnets })},
 		{"vpc.security-groups", "IDs of security groups for the functions", list(func(s *Settings) *[]string { return &s.SecurityGroups })},
 		{"queue.window", "seconds for which events are gathered, 20; a table's run begins within 35 s more", number(func(s *Settings) *int { return &s.Queue.WindowSeconds })},

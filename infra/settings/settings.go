@@ -30,6 +30,8 @@ const (
 type Settings struct {
 	// Warehouses are the locations under which the tables lie: nothing outside of them is read, written or deleted.
 	Warehouses []Warehouse
+	// Roles are roles of other accounts by which buckets of warehouses are reached; the functions' own roles reach the others.
+	Roles []BucketRole
 	// Tables are patterns of [catalog.]namespace.table: * is text without a dot, ** any text.
 	Tables []string
 	// Mode is the mode of automatic runs: observe, opt-in, maintain or off.
@@ -126,7 +128,7 @@ func Defaults() Settings {
 
 // Check returns every fault of the settings, each with its key; nil when there is none.
 func (s Settings) Check() error {
-	faults := slices.Concat(s.checkTables(), s.checkCatalog(), s.checkSigning(), s.checkLakeFormation(), s.checkKafka(), s.checkSizes())
+	faults := slices.Concat(s.checkTables(), s.checkRoles(), s.checkCatalog(), s.checkSigning(), s.checkLakeFormation(), s.checkKafka(), s.checkSizes())
 	if !slices.Contains([]string{ModeObserve, ModeOptIn, ModeMaintain, ModeOff}, s.Mode) {
 		faults = append(faults, fmt.Errorf("mode=%s: want observe, opt-in, maintain or off", s.Mode))
 	}

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// deployed are the settings of the deployment that `make e2e` runs on one machine: every source, a topic, and mode maintain.
+// deployed are the settings of the deployment that `make e2e` runs on one machine: every source, a topic, another account's bucket, and mode maintain.
 func deployed() map[string]string {
-	return with("mode", "maintain", "sources", "glue,s3,cloudtrail", "topics", "arn:aws:sns:eu-west-1:111122223333:commits", "accounts", "111122223333",
+	return with("warehouse", "s3://lake/warehouse,s3://partner/tables", "warehouse.roles", "partner=arn:aws:iam::999988887777:role/firn-{function}", "mode", "maintain", "sources", "glue,s3,cloudtrail", "topics", "arn:aws:sns:eu-west-1:111122223333:commits", "accounts", "111122223333",
 		"config", "infra/testdata/e2e/policy.yaml", "secrets", "arn:aws:secretsmanager:eu-west-1:111122223333:secret:service-AbCdEf", "compact.concurrency", "8", "compact.parallel", "4", "sweep.parallel", "2", "queue.batch", "100")
 }
 

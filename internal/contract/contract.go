@@ -79,6 +79,8 @@ const (
 	EnvObserveOnly = "FIRN_OBSERVE_ONLY"
 	// EnvEventAccounts are the AWS accounts whose events evaluate hears, parted by commas; empty: all that may reach the queue.
 	EnvEventAccounts = "FIRN_EVENT_ACCOUNTS"
+	// EnvBucketRoles are the roles in which a function reaches buckets of other accounts: bucket=ARN, parted by commas.
+	EnvBucketRoles = "FIRN_BUCKET_ROLES"
 	// EnvTest, set to "1", allows --now on commands that change a table.
 	EnvTest = "FIRN_TEST"
 )

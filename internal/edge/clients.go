@@ -134,7 +134,7 @@ func (c *Clients) Lake(ctx context.Context, name string) (Lake, error) {
 	if found {
 		c.retired = append(c.retired, old)
 	}
-	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
+	st, err := store.New(store.Config{Properties: props, Stores: c.stores, Roles: c.settings.BucketRoles})
 	if err != nil {
 		return Lake{}, fmt.Errorf("open store of catalog %s: %w", name, err)
 	}
@@ -172,7 +172,7 @@ func (c *Clients) Tables(name string) (store.ReadWriter, error) {
 	if err = errors.Join(c.rulesErr, err); err != nil {
 		return nil, err
 	}
-	st, err := store.New(store.Config{Properties: props, Stores: c.stores})
+	st, err := store.New(store.Config{Properties: props, Stores: c.stores, Roles: c.settings.BucketRoles})
 	if err != nil {
 		return nil, fmt.Errorf("open store of catalog %s: %w", name, err)
 	}

@@ -33,6 +33,8 @@ func Cure(text string, table maintenance.TableID) string {
 		return false
 	}
 	switch {
+	case has("operation error STS: AssumeRole"):
+		return "the bucket's owner lets the function's role (the stack's output Roles) take the role of warehouse.roles: docs/bucket-roles.json makes such roles"
 	case has("ExpiredToken", "ExpiredTokenException", "SSO session has expired", "cached SSO token", "InvalidTokenError"):
 		return "the session is over: sign in again (aws sso login), or renew AWS_SESSION_TOKEN"
 	case has("failed to refresh cached credentials", "find AWS credentials", "static credentials are empty"):

@@ -38,6 +38,8 @@ type Settings struct {
 	MaxConcurrentRunsPerNamespace int `yaml:"max-concurrent-runs-per-namespace"`
 	// Policy is left for package policy.
 	Policy map[string]any `yaml:"policy"`
+	// BucketRoles are the ARNs of the roles that reach other accounts' buckets, by bucket. They are a function's own, so they stand in its environment.
+	BucketRoles map[string]string `yaml:"-"`
 }
 
 // ParseSettings reads firn.yaml. An unknown key is an error that names the nearest known one.
@@ -95,7 +97,7 @@ func LambdaSettings(ctx context.Context, environ []string) (Settings, error) {
 	if v := env[contract.EnvStateLocation]; v != "" {
 		s.StateLocation = v
 	}
-	faults := []error{s.SpillFrom(env)}
+	faults := []error{s.SpillFrom(env), s.rolesFrom(env)}
 	if s.WorkLocation == "" {
 		faults = append(faults, fmt.Errorf("set %s, or work-location in firn.yaml", contract.EnvWorkLocation))
 	}
@@ -136,6 +138,23 @@ func (s *Settings) SpillFrom(env map[string]string) error {
 			return fmt.Errorf("read %s=%s: want a number of bytes", contract.EnvSpillLimitBytes, v)
 		}
 		s.SpillLimitBytes = n
+	}
+	return nil
+}
+
+// rolesFrom reads which roles the function takes.
+func (s *Settings) rolesFrom(env map[string]string) error {
+	for pair := range strings.SplitSeq(env[contract.EnvBucketRoles], ",") {
+		bucket, role, _ := strings.Cut(pair, "=")
+		switch {
+		case pair == "":
+			continue
+		case bucket == "" || !strings.HasPrefix(role, "arn:"):
+			return fmt.Errorf("read %s: %q is not bucket=ARN", contract.EnvBucketRoles, pair)
+		case s.BucketRoles == nil:
+			s.BucketRoles = map[string]string{}
+		}
+		s.BucketRoles[bucket] = role
 	}
 	return nil
 }

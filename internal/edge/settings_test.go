@@ -22,14 +22,20 @@ func TestLambdaSettings(t *testing.T) {
 	s, err := edge.LambdaSettings(context.Background(), []string{
 		contract.EnvConfig + "=catalog: lake\ncatalogs: {lake: {type: sql, uri: 'sqlite:////tmp/c.db'}}",
 		contract.EnvWorkLocation + "=s3://work/firn", contract.EnvStateLocation + "=/tmp/s.db",
-		contract.EnvSpillDir + "=/mnt/spill", contract.EnvSpillLimitBytes + "=1000",
+		contract.EnvSpillDir + "=/mnt/spill", contract.EnvSpillLimitBytes + "=1000", contract.EnvBucketRoles + "=a=arn:aws:iam::1:role/x,b=arn:aws:iam::1:role/y",
 	})
+	if s.BucketRoles["a"] != "arn:aws:iam::1:role/x" || s.BucketRoles["b"] != "arn:aws:iam::1:role/y" || len(s.BucketRoles) != 2 {
+		t.Errorf("roles %v", s.BucketRoles)
+	}
 	if err != nil || s.SpillDir != "/mnt/spill" || s.SpillLimitBytes != 1000 || s.Catalog != "lake" || s.Catalogs["lake"]["type"] != "sql" || s.WorkLocation != "s3://work/firn" || s.StateLocation != "/tmp/s.db" {
 		t.Errorf("settings %+v, %v", s, err)
 	}
 	if _, err := edge.LambdaSettings(context.Background(), []string{contract.EnvSpillLimitBytes + "=much"}); err == nil ||
 		!strings.Contains(err.Error(), contract.EnvSpillLimitBytes) {
 		t.Errorf("a limit that is no number: %v", err)
+	}
+	if _, err := edge.LambdaSettings(context.Background(), []string{contract.EnvBucketRoles + "=a"}); err == nil || !strings.Contains(err.Error(), contract.EnvBucketRoles) {
+		t.Errorf("a role without ARN: %v", err)
 	}
 	if _, err := edge.LambdaSettings(context.Background(), nil); err == nil || !strings.Contains(err.Error(), contract.EnvWorkLocation) ||
 		!strings.Contains(err.Error(), contract.EnvStateLocation) {

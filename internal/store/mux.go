@@ -13,6 +13,9 @@ import (
 type Config struct {
 	// Properties are catalog properties under the names of PyIceberg and Java ("s3.endpoint", "s3.region", ...); see NewS3.
 	Properties map[string]string
+	// Roles are ARNs of roles by bucket: requests to a bucket of the map are made by its role, which the credentials of all other requests must be allowed
+	// to assume.
+	Roles map[string]string
 	// Stores are further stores by scheme, and replacements of the built-in ones: {"mem": memory} makes mem:// reachable, {"s3": faults}
 	// serves s3, s3a and s3n. They may be shared among multiplexers.
 	Stores map[string]Full

@@ -48,7 +48,7 @@ func NewS3(cfg Config) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &S3{s3Connection{options: options, sleep: cfg.Sleep, onRetry: cfg.OnRetry}}
+	s := &S3{s3Connection{options: options, roles: cfg.Roles, sleep: cfg.Sleep, onRetry: cfg.OnRetry}}
 	if s.sleep == nil {
 		s.sleep = sleep
 	}

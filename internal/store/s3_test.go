@@ -32,17 +32,19 @@ type naps struct {
 	retries []store.Retry
 }
 
+func (n *naps) sleep(ctx context.Context, d time.Duration) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.waits = append(n.waits, d)
+	return ctx.Err()
+}
+
 // open returns the S3 store of the properties; with naps it does not wait.
 func open(t testing.TB, properties map[string]string, n *naps) store.Full {
 	t.Helper()
 	cfg := store.Config{Properties: properties}
 	if n != nil {
-		cfg.Sleep = func(ctx context.Context, d time.Duration) error {
-			n.mu.Lock()
-			defer n.mu.Unlock()
-			n.waits = append(n.waits, d)
-			return ctx.Err()
-		}
+		cfg.Sleep = n.sleep
 		cfg.OnRetry = func(r store.Retry) {
 			n.mu.Lock()
 			defer n.mu.Unlock()

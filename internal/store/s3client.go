@@ -19,8 +19,10 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -39,6 +41,12 @@ const (
 	idleConnections = 128
 	// regionOfEmulators is signed with when an endpoint is set and no region: S3-compatible servers accept any.
 	regionOfEmulators = "us-east-1"
+	// sessionName stands in the bucket owner's CloudTrail as the name of our sessions.
+	sessionName = "firn"
+	// sessionTime is how long a session lasts: the most that AWS allows to who is in a role already, as functions are.
+	sessionTime = time.Hour
+	// sessionMargin is how long before its end a session is renewed: longer than a request takes, with its repetitions.
+	sessionMargin = 5 * time.Minute
 )
 
 // s3Options are the properties of the S3 client, parsed.
@@ -152,8 +160,8 @@ func (o *s3Options) parseEncryption(p map[string]string) error {
 	return nil
 }
 
-// newClient makes the client. It asks for credentials at once, so that their absence is told as such and not as a failing call.
-func newClient(ctx context.Context, o s3Options) (*s3.Client, error) {
+// newClient makes the client, and says what it was made of. It asks for credentials at once, so that their absence is told as such and not as a failing call.
+func newClient(ctx context.Context, o s3Options) (*s3.Client, aws.Config, error) {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = 2*idleConnections, idleConnections
 		t.ResponseHeaderTimeout = headerTimeout
@@ -170,14 +178,14 @@ func newClient(ctx context.Context, o s3Options) (*s3.Client, error) {
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
-		return nil, fmt.Errorf("load the AWS configuration: %w", err)
+		return nil, cfg, fmt.Errorf("load the AWS configuration: %w", err)
 	}
 	if _, anonymous := o.credentials.(aws.AnonymousCredentials); !anonymous {
 		if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("find AWS credentials: %w", ctx.Err())
+				return nil, cfg, fmt.Errorf("find AWS credentials: %w", ctx.Err())
 			}
-			return nil, fmt.Errorf("find AWS credentials: %w: %w", ErrPermission, err)
+			return nil, cfg, fmt.Errorf("find AWS credentials: %w: %w", ErrPermission, err)
 		}
 	}
 	return s3.NewFromConfig(cfg, func(c *s3.Options) {
@@ -198,7 +206,27 @@ func newClient(ctx context.Context, o s3Options) (*s3.Client, error) {
 		if o.pathStyle != nil {
 			c.UsePathStyle = *o.pathStyle
 		}
-	}), nil
+	}), cfg, nil
+}
+
+// assume makes credentials for each bucket's role. A role is assumed at the first request to its bucket, once for all buckets that name it; a failure is
+// the request's, with AWS's own words.
+func assume(cfg aws.Config, roles map[string]string) map[string]aws.CredentialsProvider {
+	sessions, byRole := map[string]aws.CredentialsProvider{}, map[string]aws.CredentialsProvider{}
+	if len(roles) == 0 {
+		return sessions
+	}
+	client := sts.NewFromConfig(cfg)
+	for bucket, role := range roles {
+		if byRole[role] == nil {
+			provider := stscreds.NewAssumeRoleProvider(client, role, func(o *stscreds.AssumeRoleOptions) {
+				o.RoleSessionName, o.Duration = sessionName, sessionTime
+			})
+			byRole[role] = aws.NewCredentialsCache(provider, func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = sessionMargin })
+		}
+		sessions[bucket] = byRole[role]
+	}
+	return sessions
 }
 
 // plainBodies hides that request bodies can write themselves. The SDK closes a body as soon as the response's head is there, and a closed one
@@ -223,6 +251,9 @@ type s3Call struct {
 // s3Connection is the client, made at the first call, and the regions of buckets that lie elsewhere.
 type s3Connection struct {
 	options s3Options
+	// roles are by bucket, assumed their credentials.
+	roles   map[string]string
+	assumed map[string]aws.CredentialsProvider
 	sleep   func(context.Context, time.Duration) error
 	onRetry func(Retry)
 
@@ -237,14 +268,15 @@ func (c *s3Connection) get(ctx context.Context) (*s3.Client, error) {
 	if c.client != nil {
 		return c.client, nil
 	}
-	client, err := newClient(ctx, c.options)
+	client, cfg, err := newClient(ctx, c.options)
 	if err != nil {
 		return nil, err
 	}
 	if client.Options().Region == "" {
 		return nil, errors.New("no AWS region: set the property s3.region or AWS_REGION")
 	}
-	c.client = client
+	cfg.Region = client.Options().Region
+	c.client, c.assumed = client, assume(cfg, c.roles)
 	return client, nil
 }
 
@@ -258,7 +290,7 @@ func (c *s3Connection) do(ctx context.Context, call s3Call, run func(context.Con
 		return fmt.Errorf("%s %s: %w", call.name, call.subject, err)
 	}
 	for n := 0; ; n++ {
-		err := c.attempt(ctx, func(ctx context.Context) error { return run(ctx, client, c.inRegion(call.bucket)) })
+		err := c.attempt(ctx, func(ctx context.Context) error { return run(ctx, client, c.reach(call.bucket)) })
 		if err == nil {
 			return nil
 		}
@@ -296,14 +328,17 @@ func (c *s3Connection) pause(ctx context.Context, r Retry, n int) error {
 	return c.sleep(ctx, backoff(retryBase, retryLimit, n))
 }
 
-// inRegion directs a call to its bucket's region.
-func (c *s3Connection) inRegion(bucket string) func(*s3.Options) {
+// reach directs a call to its bucket's region, in the bucket's role.
+func (c *s3Connection) reach(bucket string) func(*s3.Options) {
 	c.mu.Lock()
-	region := c.regions[bucket]
+	region, role := c.regions[bucket], c.assumed[bucket]
 	c.mu.Unlock()
 	return func(o *s3.Options) {
 		if region != "" {
 			o.Region = region
+		}
+		if role != nil {
+			o.Credentials = role
 		}
 	}
 }

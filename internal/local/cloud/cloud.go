@@ -35,6 +35,8 @@ type Options struct {
 	S3, DynamoDB, Glue http.Handler
 	// Secrets are the values of secrets by ARN.
 	Secrets map[string]string
+	// Others are roles of other accounts by ARN, which functions may assume.
+	Others map[string]*template.Role
 	// Noisy lists buckets whose owner has switched EventBridge on.
 	Noisy []string
 	Now   func() time.Time
@@ -72,7 +74,7 @@ func New(o Options) (*Cloud, error) {
 	if o.Log == nil {
 		o.Log = func(string, string) {}
 	}
-	c := &Cloud{options: o, guard: newGuard(), queues: map[string]*queue{}, programs: map[string]string{}}
+	c := &Cloud{options: o, guard: newGuard(o.Others), queues: map[string]*queue{}, programs: map[string]string{}}
 	c.bus = &bus{cloud: c}
 	c.front = httptest.NewServer(c)
 	c.lambda = runtimeapi.New(runtimeapi.Options{

@@ -29,6 +29,10 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	target := r.Header.Get("X-Amz-Target")
+	if target == "" && strings.Contains(r.Header.Get("Authorization"), "/sts/aws4_request") {
+		c.serveSTS(w, r, role)
+		return
+	}
 	if target == "" {
 		c.serveS3(w, r, role)
 		return
@@ -67,7 +71,14 @@ func (c *Cloud) allowed(w http.ResponseWriter, r *http.Request, call Call) bool 
 	return c.options.Disturb == nil || !c.options.Disturb(w, r, call)
 }
 
+// roleARN is the role behind an access key: one of the stack, or one of another account that somebody has assumed.
 func (c *Cloud) roleARN(name string) string {
+	c.guard.mu.Lock()
+	arn := c.guard.assumed[name]
+	c.guard.mu.Unlock()
+	if arn != "" {
+		return arn
+	}
 	return "arn:" + c.options.Place.Partition + ":iam::" + c.options.Place.Account + ":role/" + name
 }
 

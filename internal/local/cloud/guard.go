@@ -17,9 +17,14 @@ type guard struct {
 	violations []string
 	// needed counts, by a statement's origin, the calls that it alone allowed; denied those that it forbade.
 	needed, denied map[string]int
+	// others are roles of other accounts by ARN, assumed those that somebody has assumed, by the access key of the session.
+	others  map[string]*template.Role
+	assumed map[string]string
 }
 
-func newGuard() *guard { return &guard{needed: map[string]int{}, denied: map[string]int{}} }
+func newGuard(others map[string]*template.Role) *guard {
+	return &guard{needed: map[string]int{}, denied: map[string]int{}, others: others, assumed: map[string]string{}}
+}
 
 func (g *guard) use(stack *template.Stack) {
 	g.mu.Lock()
@@ -51,6 +56,11 @@ func (g *guard) forget() []string {
 func (g *guard) role(arn string, r iam.Request) bool {
 	g.mu.Lock()
 	documents, _, found := g.stack.Documents(arn)
+	if other := g.others[arn]; !found && other != nil {
+		for _, p := range other.Policies {
+			documents, found = append(documents, p.PolicyDocument), true
+		}
+	}
 	g.mu.Unlock()
 	if !found {
 		g.violate("%s on %s by %s, which is no role of the stack", r.Action, r.Resource, arn)

@@ -192,7 +192,7 @@ func prepare(t testing.TB, stack *template.Stack, config []byte) *deployment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buckets := []string{"lake", assets}
+	buckets := []string{"lake", partner, assets}
 	for _, b := range stack.Buckets {
 		buckets = append(buckets, b.Name)
 	}
@@ -211,7 +211,7 @@ func prepare(t testing.TB, stack *template.Stack, config []byte) *deployment {
 	s3.Seed(t, assets, "ASSET-firn.yaml", config, time.Now())
 	items := dynamofake.Start(t)
 	d.Cloud, err = cloud.New(cloud.Options{
-		Place: place(), S3: s3, DynamoDB: items.Config.Handler, Glue: d.glue, Now: time.Now, Secrets: map[string]string{secretARN: `{"token":"` + planted + `"}`}, Noisy: []string{"lake"}, Log: d.logs.add,
+		Place: place(), S3: s3, DynamoDB: items.Config.Handler, Glue: d.glue, Now: time.Now, Others: rolesOfTheOwner(t, stack), Secrets: map[string]string{secretARN: `{"token":"` + planted + `"}`}, Noisy: []string{"lake"}, Log: d.logs.add,
 		Program: func(key string) (string, error) {
 			name, is := strings.CutPrefix(strings.TrimSuffix(key, ".zip"), "ASSET-")
 			if !is {

@@ -206,6 +206,7 @@ func scenarios() []scenario {
 		{"powers", powers},
 		{"commit event", commitEvent},
 		{"secret", secretCatalog},
+		{"other account", otherAccount},
 		{"every retry", everyRetry},
 		{"failed messages", failedMessages},
 		{"duplicates", duplicatesAndDisorder},

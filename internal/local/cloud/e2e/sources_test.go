@@ -74,6 +74,8 @@ func rules(t testing.TB, doc map[string]any) {
 		{"data file", "aws.s3", created, object("lake", "warehouse/db/t/data/a.parquet"), 0},
 		{"outside of the warehouse", "aws.s3", created, object("lake", "else/db/t/metadata/00001-aa.metadata.json"), 0},
 		{"other bucket", "aws.s3", created, object("pond", warehouse), 0},
+		{"another account's bucket", "aws.s3", created, object(partner, "tables/db/t/metadata/00001-aa.metadata.json"), 1},
+		{"its packed metadata file", "aws.s3", created, object(partner, "tables/db/t/metadata/00001-aa.metadata.json.gz"), 1},
 		{"deleted object", "aws.s3", "Object Deleted", object("lake", warehouse), 0},
 		{"S3's name by somebody else", "custom", created, object("lake", warehouse), 0},
 		{"commit seen by CloudTrail", "aws.glue", trailCall, trail("aws.glue", "UpdateTable", "t", ""), 1},

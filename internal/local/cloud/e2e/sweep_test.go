@@ -22,7 +22,14 @@ import (
 // decayed is a deployment with a table that needs every job: small files, old snapshots, many manifests, debris that is old enough.
 func decayed(t testing.TB, doc map[string]any) (d *deployment, tbl *lakeTable, debris string) {
 	t.Helper()
+	return decayedIn(t, doc, "s3://lake/warehouse")
+}
+
+// decayedIn is decayed with the table in a warehouse of the caller's.
+func decayedIn(t testing.TB, doc map[string]any, warehouse string) (d *deployment, tbl *lakeTable, debris string) {
+	t.Helper()
 	d = deploy(t, doc)
+	d.world.Location = warehouse
 	d.world.Clock.Set(time.Now().Add(-10 * 24 * time.Hour))
 	tbl = d.table("t",
 		icebergtest.Property("firn.expire_snapshots.trigger.interval", "1d"),
@@ -42,8 +49,8 @@ func decayed(t testing.TB, doc map[string]any) (d *deployment, tbl *lakeTable, d
 	}
 	tbl.fill(12, 2)
 	debris = tbl.State().Metadata.Location() + "/data/debris-of-a-dead-writer.parquet"
-	_, key, _ := strings.Cut(strings.TrimPrefix(debris, "s3://"), "/")
-	d.s3.Seed(t, "lake", key, []byte("debris"), time.Now().Add(-5*24*time.Hour))
+	bucket, key, _ := strings.Cut(strings.TrimPrefix(debris, "s3://"), "/")
+	d.s3.Seed(t, bucket, key, []byte("debris"), time.Now().Add(-5*24*time.Hour))
 	return d, tbl, debris
 }
 
@@ -52,6 +59,12 @@ func TestChain(t *testing.T) { chain(t, document(t)) }
 
 func chain(t testing.TB, doc map[string]any) {
 	d, tbl, debris := decayed(t, doc)
+	healed(t, d, tbl, debris)
+}
+
+// healed lets the run of all due jobs come, and sees that it did them.
+func healed(t testing.TB, d *deployment, tbl *lakeTable, debris string) {
+	t.Helper()
 	want := tbl.content()
 	d.TableChanged("db", "t")
 	d.later(tbl)

@@ -50,10 +50,11 @@ func Evaluate(r Request, identity, resource []*Document) Decision {
 	return d
 }
 
-// Trusts reports whether a trust policy lets a service assume the role.
-func Trusts(document *Document, service string) bool {
+// Trusts reports whether a trust policy lets a service, or a role by its ARN, assume the role.
+func Trusts(document *Document, who string) bool {
 	for _, s := range document.Statement {
-		if s.Effect == "Allow" && slices.Contains(s.Principal.Service, service) && slices.Contains(s.Action, "sts:AssumeRole") && len(s.Condition) == 0 {
+		named := slices.Contains(s.Principal.Service, who) || slices.Contains(s.Principal.AWS, who)
+		if s.Effect == "Allow" && named && slices.Contains(s.Action, "sts:AssumeRole") && len(s.Condition) == 0 {
 			return true
 		}
 	}

@@ -1,12 +1,14 @@
 package decide_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"firn/internal/decide"
 	"firn/internal/maintenance"
+	"firn/internal/policy/when"
 )
 
 // TestGates tries every gate one below, at and above its bound: what is due waits, with the reason, and nothing else changes.
@@ -56,7 +58,7 @@ func TestGates(t *testing.T) {
 // TestConditions tries every figure of trigger.when one below, at and above a bound, for a job whose thresholds are not reached.
 func TestConditions(t *testing.T) {
 	t.Parallel()
-	for figure, set := range map[string]func(in *decide.DueInput, n int64){
+	figures := map[string]func(in *decide.DueInput, n int64){
 		"commits":           func(in *decide.DueInput, n int64) { in.Commits = n },
 		"small-files":       func(in *decide.DueInput, n int64) { in.Partitions[1].SmallFiles = n },
 		"table-small-files": func(in *decide.DueInput, n int64) { in.Total.SmallFiles = n },
@@ -76,7 +78,13 @@ func TestConditions(t *testing.T) {
 		"snapshots":             func(in *decide.DueInput, n int64) { in.Snapshots = n },
 		"metadata-files":        func(in *decide.DueInput, n int64) { in.MetadataFiles = n },
 		"unclustered-bytes":     func(in *decide.DueInput, n int64) { in.UnclusteredBytes = n },
-	} {
+	}
+	for _, figure := range when.Figures() {
+		if figures[figure] == nil && !slices.Contains([]string{"deleted-ratio", "since-last-run", "since-last-commit"}, figure) {
+			t.Errorf("nobody tries %s", figure)
+		}
+	}
+	for figure, set := range figures {
 		p := policyOf(t, map[string]string{"rewrite_data_files.trigger.when": figure + " >= 40"})
 		for offset := int64(-1); offset <= 1; offset++ {
 			in := busy(part(func(p *decide.PartitionFacts) { p.DataFiles = 1 }))
@@ -84,6 +92,20 @@ func TestConditions(t *testing.T) {
 			set(&in, 40+offset)
 			if d := dueOf(decide.Due(in, p), maintenance.RewriteDataFiles); d.Due != (offset >= 0) {
 				t.Errorf("%s at %+d: due %v: %s", figure, offset, d.Due, d.Reason)
+			}
+		}
+	}
+	for offset := int64(-1); offset <= 1; offset++ {
+		for condition, change := range map[string]func(in *decide.DueInput){
+			"deleted-ratio >= 0.25":   func(in *decide.DueInput) { in.Partitions[1].DeletedRows = 250 + offset },
+			"deleted-ratio > 0.249":   func(in *decide.DueInput) { in.Partitions[1].DeletedRows = 250 + offset },
+			"since-last-commit >= 6h": func(in *decide.DueInput) { in.LastCommitMS = nowMS - 6*hourMS - offset },
+		} {
+			in := busy(part(func(p *decide.PartitionFacts) { p.DataFiles = 1 }))
+			change(&in)
+			d := dueOf(decide.Due(in, policyOf(t, map[string]string{"rewrite_data_files.trigger.when": condition})), maintenance.RewriteDataFiles)
+			if d.Due != (offset >= 0) {
+				t.Errorf("%s at %+d: due %v: %s", condition, offset, d.Due, d.Reason)
 			}
 		}
 	}

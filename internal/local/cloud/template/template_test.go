@@ -66,7 +66,7 @@ func TestUnknownIsRefused(t *testing.T) {
 		"event pattern":    {`"FAILED"`, `{"cidr": "10.0.0.0/8"}`, "cidr"},
 		"condition":        {`"StringLikeIfExists"`, `"StringNotLike"`, "StringNotLike"},
 		"top level":        {`"Rules":`, `"Conditions": {}, "Rules":`, "Conditions"},
-		"batch, no window": {`"MaximumBatchingWindowInSeconds": 30,`, ``, "window"},
+		"batch, no window": {`"MaximumBatchingWindowInSeconds": 20,`, ``, "window"},
 	} {
 		changed := strings.Replace(good, c.from, c.to, 1)
 		if changed == good {

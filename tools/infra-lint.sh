@@ -13,7 +13,7 @@ if command -v "$python" >/dev/null; then
   if [ tools/requirements-lint.txt -nt "$venv/lint" ]; then
     "$python" -m venv "$venv" && "$venv/bin/pip" -q install -r tools/requirements-lint.txt && touch "$venv/lint"
   fi
-  "$venv/bin/cfn-lint" --ignore-checks W3005 E3601 -- infra/testdata/template.golden.json infra/testdata/e2e/template.json
+  "$venv/bin/cfn-lint" --ignore-checks W3005 E3601 -- infra/testdata/template.golden.json infra/testdata/e2e/template.json docs/bucket-roles.json
 else
   missing "$python" cfn-lint
 fi

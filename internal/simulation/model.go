@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -388,7 +389,7 @@ func (s *Sim) checkFirst(snap *table.Snapshot) {
 	}
 }
 
-// checkFateEnd wants no attempt written down as lost whose snapshot is in the table, unless that was sent again and the other attempt is known to have landed:
+// checkFateEnd wants no attempt written down as lost whose snapshot is in the table, unless that was sent again and the other attempt is not lost:
 // the batch would be reported as not done, and tried again.
 func (s *Sim) checkFateEnd(location string, data []byte) {
 	ctx, work := context.Background(), handoff.Open(s.world.Store, workLocation, "")
@@ -403,8 +404,10 @@ func (s *Sim) checkFateEnd(location string, data []byte) {
 	log := location[:strings.LastIndexByte(location, '-')+1]
 	for n := 0; s.exists(fmt.Sprintf("%s%04d.json", log, n)); n++ {
 		var other handoff.FateEnd
+		entry := fmt.Sprintf("%s%04d.json", log, n)
 		err := work.Read(ctx, fmt.Sprintf("%s%04d.end.json", log, n), &other)
-		if err == nil && other.Outcome == maintenance.Committed && s.fate(work, fmt.Sprintf("%s%04d.json", log, n)).SnapshotID == id {
+		open := entry != location && errors.Is(err, store.ErrNotFound) // it is looked for again
+		if (open || other.Outcome == maintenance.Committed) && s.fate(work, entry).SnapshotID == id {
 			return
 		}
 	}

@@ -126,6 +126,31 @@ func DeleteVectorBeside(path string, positions ...int64) Change {
 	return func(c *commit) error { return c.addVectors(map[string][]int64{path: positions}, false) }
 }
 
+// replaceVector removes the deletion vector of a data file and hands over its positions. One that is older than the file, which was removed and added again
+// since, dangles: it goes, and its positions with it.
+func (c *commit) replaceVector(path string, take func(old *dv.RoaringPositionBitmap)) error {
+	since := int64(0)
+	for _, e := range c.entries {
+		if e.File.ContentType() == iceberg.EntryContentData && e.File.FilePath() == path {
+			since = e.DataSequence
+		}
+	}
+	for _, e := range c.entries {
+		if ref := e.File.ReferencedDataFile(); !lake.IsDeletionVector(e.File) || ref == nil || *ref != path {
+			continue
+		}
+		if e.DataSequence >= since {
+			old, err := dv.ReadDV(lake.FileIO(context.Background(), c.t.w.Store), e.File)
+			if err != nil {
+				return err
+			}
+			take(old)
+		}
+		c.remove(e)
+	}
+	return nil
+}
+
 func (c *commit) addVectors(positions map[string][]int64, replace bool) error {
 	w := dv.NewDVWriter(puffinOutput{c: c}, func(id int32) *iceberg.PartitionSpec {
 		return c.base.Metadata.PartitionSpecByID(int(id))
@@ -140,14 +165,9 @@ func (c *commit) addVectors(positions map[string][]int64, replace bool) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range c.entries {
-			if ref := e.File.ReferencedDataFile(); replace && lake.IsDeletionVector(e.File) && ref != nil && *ref == path {
-				old, err := dv.ReadDV(lake.FileIO(context.Background(), c.t.w.Store), e.File)
-				if err != nil {
-					return err
-				}
-				w.Load(path, old, int32(spec.ID()), tuple)
-				c.remove(e)
+		if replace {
+			if err := c.replaceVector(path, func(old *dv.RoaringPositionBitmap) { w.Load(path, old, int32(spec.ID()), tuple) }); err != nil {
+				return err
 			}
 		}
 		if err := w.Add(path, positions[path], int32(spec.ID()), tuple); err != nil {

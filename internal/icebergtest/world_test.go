@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/iceberg-go"
+
 	"firn/internal/icebergtest"
 	"firn/internal/lake"
 	"firn/internal/store"
@@ -101,6 +103,38 @@ func TestWorldLineageAndUpgrade(t *testing.T) {
 	}
 	if state.Metadata.NextRowID() != 3 {
 		t.Errorf("next row ID %d, want 3", state.Metadata.NextRowID())
+	}
+}
+
+// TestWorldVectorOfAFileAddedAgain: the vector that a file had before it was removed and added again does not apply to it, and its positions are not taken over.
+func TestWorldVectorOfAFileAddedAgain(t *testing.T) {
+	t.Parallel()
+	w := icebergtest.NewWorld(t)
+	tbl := w.NewTable("db.t", icebergtest.Columns("id int"), icebergtest.Version(3))
+	a := tbl.Commit(icebergtest.Append(icebergtest.Row{1}, icebergtest.Row{2})).DataFiles[0]
+	b := tbl.Commit(icebergtest.Append(icebergtest.Row{3}, icebergtest.Row{4})).DataFiles[0]
+	tbl.Commit(icebergtest.DeleteVectors(map[string][]int64{a: {0}, b: {0}}))
+	ctx, state := context.Background(), tbl.State()
+	manifests, err := lake.Manifests(ctx, w.Store, state.Metadata.CurrentSnapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again iceberg.DataFile
+	for _, m := range manifests {
+		for e, err := range lake.Entries(ctx, w.Store, m, lake.EntryOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.File.FilePath() == a {
+				again = e.File
+			}
+		}
+	}
+	tbl.Commit(icebergtest.Remove(a)) // its vector lies in a file with another one
+	tbl.Commit(icebergtest.AddFile(again, nil))
+	tbl.Commit(icebergtest.DeleteVector(a, 1))
+	if got := rowsText(tbl.Rows()); got != "{\"id\":1}\n{\"id\":4}" {
+		t.Errorf("rows:\n%s", got)
 	}
 }
 

@@ -203,7 +203,7 @@ func TestFunctions(t *testing.T) {
 	}
 	for _, mapping := range tp.of("AWS::Lambda::EventSourceMapping") {
 		p := mapping.Properties
-		if p["BatchSize"] != 500.0 || p["MaximumBatchingWindowInSeconds"] != 30.0 || flat(p["FunctionResponseTypes"]) != `["ReportBatchItemFailures"]` ||
+		if p["BatchSize"] != 500.0 || p["MaximumBatchingWindowInSeconds"] != 20.0 || flat(p["FunctionResponseTypes"]) != `["ReportBatchItemFailures"]` ||
 			flat(p["ScalingConfig"]) != `{"MaximumConcurrency":5}` {
 			t.Errorf("mapping: %v", p)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"firn/internal/handoff"
 	"firn/internal/icebergtest"
 	"firn/internal/maintenance"
 )
@@ -41,6 +42,24 @@ func TestRewriteOfEachVersion(t *testing.T) {
 				t.Errorf("second execution: %+v, %v", out, err)
 			}
 		})
+	}
+}
+
+// TestResultStands: a batch whose result says that it did not land is not committed by an execution that comes after it, although it could be: its files are
+// being swept.
+func TestResultStands(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []maintenance.Outcome{maintenance.Conflict, maintenance.Refused, maintenance.NothingToDo} {
+		x := newFixture(t)
+		paths := x.small(4)
+		x.pin(false, paths[:4])
+		x.compact()
+		x.put(x.work.Commit(maintenance.RewriteDataFiles, 0), &handoff.CommitResult{V: 1, Outcome: outcome, Reason: "lost every race"})
+		location := x.table.Pointer().MetadataLocation
+		out, err := x.commit()
+		if err != nil || out.Outcome != outcome || x.table.Pointer().MetadataLocation != location {
+			t.Errorf("%+v, %v, metadata %s: want the result, %s", out, err, x.table.Pointer().MetadataLocation, outcome)
+		}
 	}
 }
 

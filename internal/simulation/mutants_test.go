@@ -38,7 +38,6 @@ func mutants() []mutant {
 		{"commit goes on with a closed log", "commit/fate.go", "return f.Abandoned })", "return f.Abandoned && f.V < 0 })"},
 		{"sweep leaves the log open", "sweep/fate.go", "for !l.closed {", "for !l.closed && l.batch < 0 {"},
 		{"an attempt that landed is not found", "commit/settle.go", "if n >= 0 {", "if n >= 0 && head == nil {"},
-		{"a settled batch is committed again", "commit/commit.go", "case err == nil:\n\t\treturn answer(done), nil", "case err == nil && done.V < 0:\n\t\treturn answer(done), nil"},
 		{
 			"an announcement of another execution is taken for one's own", "commit/fate.go",
 			"if !first && (written.Abandoned || !same(written, entry)) {", "if !first && written.Abandoned {",

@@ -76,7 +76,27 @@ func (s *session) readFates(ctx context.Context) error {
 	}
 }
 
-// abandoned reports whether sweep closed the log.
+// conclusion is the result with which another execution closed the log; nil when none did.
+func (s *session) conclusion() *handoff.CommitResult {
+	if len(s.fates) == 0 {
+		return nil
+	}
+	return s.fates[len(s.fates)-1].Result
+}
+
+// finish closes the log with the batch's result, so that no execution that is given up announces another attempt behind it. It is false when somebody wrote
+// another entry first: the log must be read again.
+func (s *session) finish(ctx context.Context, result *handoff.CommitResult) (ours bool, err error) {
+	entry := handoff.Fate{V: contract.PayloadVersion, Abandoned: true, Result: result}
+	entry.Result.V = contract.PayloadVersion
+	first, err := s.work.WriteOnce(ctx, s.work.Fate(s.in.Job, s.in.Batch, len(s.fates)), &entry)
+	if err != nil {
+		return false, fmt.Errorf("close fate log: %w", err)
+	}
+	return first, nil
+}
+
+// abandoned reports whether the log is closed.
 func (s *session) abandoned() bool {
 	return slices.ContainsFunc(s.fates, func(f fate) bool { return f.Abandoned })
 }

@@ -82,6 +82,9 @@ func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) 
 	if err := l.readFates(ctx); err != nil {
 		return none, false, err
 	}
+	if result := l.conclusion(); result != nil {
+		return *result, true, nil
+	}
 	head, err := l.port.Committer.Head(ctx, l.in.Run.Table)
 	if gone := l.gone(head, err); gone != nil {
 		if len(l.open()) > 0 { // renamed perhaps, with our commit in it
@@ -112,7 +115,8 @@ func (l *loop) attempt(ctx context.Context) (handoff.CommitResult, bool, error) 
 		return none, false, err
 	case result != nil:
 		result.Unneeded, result.Attempts = append(l.unneeded(-1), l.leftovers...), l.attempts()
-		return *result, true, nil
+		ours, err := l.finish(ctx, result)
+		return *result, ours, err
 	case r == nil:
 		return none, false, nil
 	}
@@ -167,7 +171,7 @@ func (l *loop) again(ctx context.Context, head *lake.Table, n int) (*request, er
 	return l.work.resend(ctx, head, n)
 }
 
-// wait pauses before a request is sent while an earlier one is unsettled, as long as there is patience and sweep has not closed the log.
+// wait pauses before a request is sent while an earlier one is unsettled, as long as there is patience and nobody has closed the log.
 func (l *loop) wait(ctx context.Context, head *lake.Table) error {
 	p := statusPatience(head.Metadata.Properties())
 	if l.cause == nil {

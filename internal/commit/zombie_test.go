@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/iceberg-go/table"
+
+	"firn/internal/icebergtest"
 	"firn/internal/lake"
 	"firn/internal/lake/catalogs"
 	"firn/internal/lake/catalogs/catalogtest"
@@ -78,6 +81,46 @@ func TestZombieAndSweep(t *testing.T) {
 				x.whole(cat, before)
 			}
 		})
+	}
+}
+
+// TestZombieAndResult freezes a commit at each of its steps in turn. Meanwhile main is rolled back to before the group's files, a second execution finds them
+// gone and writes the batch's result, and main is set to the newer snapshot again: what the first one does then, it does not land behind that result.
+func TestZombieAndResult(t *testing.T) {
+	t.Parallel()
+	for at := 0; ; at++ {
+		x := newFixture(t)
+		oldest := x.table.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5})).Snapshot.SnapshotID
+		paths := x.small(4)
+		before, newest := x.rows(), x.head().SnapshotID
+		x.pin(false, paths[:3])
+		x.compact()
+		c, err := committer.New(x.world.Catalog, x.world.Store, committer.Options{Now: x.world.Clock.Now})
+		x.check(err)
+		x.world.At(time.Now()) // the library dates a moved ref by the real clock
+		f := &freezer{Committer: c, at: at}
+		var second maintenance.CommitOutput
+		f.sweep = func() {
+			if x.ours() > 0 {
+				return // it landed
+			}
+			x.table.Branch(table.MainBranch, oldest)
+			var err error
+			second, err = x.function(nil, c).Handle(context.Background(), x.input())
+			x.check(err)
+			x.table.Branch(table.MainBranch, newest)
+		}
+		out, err := x.function(nil, f).Handle(context.Background(), x.input())
+		if f.n <= at {
+			break
+		}
+		x.check(err)
+		if second.Outcome != "" && (out != second || x.ours() > 0) {
+			t.Errorf("frozen at %d: %+v, %d snapshots of ours: the second execution had said %+v", at, out, x.ours(), second)
+		}
+		if after := x.rows(); !slices.Equal(before, after) {
+			t.Errorf("frozen at %d: rows changed: %q, %q", at, before, after)
+		}
 	}
 }
 

@@ -227,8 +227,10 @@ type RowRange struct {
 // Fate is one entry of a batch's fate log: write-once, numbered from 0.
 type Fate struct {
 	V int `json:"v"`
-	// Abandoned entries are written by sweep; every other entry announces a catalog call.
-	Abandoned bool `json:"abandoned,omitempty"`
+	// Abandoned entries are the last ones: sweep writes them, and commit before a batch's result that no attempt landed for, which is then Result. Every other
+	// entry announces a catalog call.
+	Abandoned bool          `json:"abandoned,omitempty"`
+	Result    *CommitResult `json:"result,omitempty"`
 	// CommitID, SnapshotID, AssertedSnapshotID and AssertedPointer say what the call would do and what it asserted.
 	CommitID           maintenance.CommitID `json:"commit_id,omitempty"`
 	SnapshotID         int64                `json:"snapshot_id,omitempty"`

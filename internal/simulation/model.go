@@ -360,7 +360,7 @@ func (s *Sim) wrote(p *process, location string, data []byte) {
 	if strings.Contains(location, "/sweep/reach-") && p.run != nil {
 		s.found = p
 	}
-	if strings.Contains(location, "/fate-") && strings.Contains(string(data), `"abandoned":true`) {
+	if strings.Contains(location, "/fate-") && strings.Contains(string(data), `"abandoned":true`) && !strings.Contains(string(data), `"result":`) {
 		s.hit("fate log closed by sweep")
 	}
 	if strings.Contains(location, "/unsettled/") && strings.Contains(string(data), `"not_before_ms"`) {

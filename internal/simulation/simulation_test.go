@@ -132,6 +132,7 @@ func TestSeedsThatFailed(t *testing.T) {
 	for seed, fault := range map[uint64]string{
 		1675:  "the world's clock ran ahead of the bubble's after two cherry-picks",
 		12772: "a search for orphans found the files of an expiry that landed after its run was closed",
+		77485: "a commit that was given up landed behind the result that another execution of it had written",
 		72511: "a writer took over the positions of a vector that did not apply to its file any more",
 		10323: "a dropped column came back between the last look at a service's schema and the commit",
 		7686:  "a late search for what an expiry let go of found files of a later one, whose grace period had begun",

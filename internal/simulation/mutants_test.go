@@ -48,7 +48,6 @@ func mutants() []mutant {
 		{"the proof is not extended", "sweep/proof.go", "if ptr.MetadataLocation == g.checked[i] {", "if ptr.MetadataLocation != \"\" {"},
 		{"files of runs are like others", "sweep/orphans.go", "for _, id := range runIDs(name) {", "for _, id := range runIDs(\"\") {"},
 		{"metadata after the head is like other files", "sweep/orphans.go", "if isMetadataFile(name) && f", "if isMetadataFile(\"\") && f"},
-		{"a new ref to the expired", "sweep/expired.go", "if !expired[ref.SnapshotID] || present", "if name != \"\" || !expired[ref.SnapshotID] || present"},
 		{"the grace period of an expiry is over at once", "sweep/settle.go", "UnixMilli() < found.NotBeforeMS", "UnixMilli() < found.NotBeforeMS-1e6"},
 		{"files of an expiry are orphans while they wait", "sweep/orphans.go", "err := o.waiting(ctx, o.head, reached.Add); err", "err := ctx.Err(); err"},
 		{"an equality delete dangles too early", "lake/produce/dangling.go", "return d.DataSequence <= inScope, nil", "return d.DataSequence <= inScope+1, nil"},

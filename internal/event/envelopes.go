@@ -26,7 +26,7 @@ func (d *decoder) decode(m Message, depth int) ([]Notice, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("unwrap more than %d envelopes: %w", maxNesting, ErrTooLarge)
 	}
-	body, err := d.unpack(bytes.TrimSpace(m.Body))
+	body, err := d.unpack(m.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -80,11 +80,12 @@ func (d *decoder) shape(o object, depth int) ([]Notice, error) {
 	return nil, fmt.Errorf("decode event with members %s: %w", o.names(), ErrUnknown)
 }
 
-// unpack reads gzip, bare or in base64; anything else is returned as it is.
+// unpack reads gzip, bare or in base64; anything else is returned as it is, without the blanks around it.
 func (d *decoder) unpack(body []byte) ([]byte, error) {
 	if len(body) > maxBytes {
 		return nil, fmt.Errorf("read event of %d bytes, more than %d: %w", len(body), maxBytes, ErrTooLarge)
 	}
+	body = bytes.TrimSpace(body) // blanks count as bytes, too
 	if raw, err := base64.StdEncoding.DecodeString(string(body)); err == nil && bytes.HasPrefix(raw, gzipMagic()) {
 		body = raw
 	}

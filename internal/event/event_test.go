@@ -184,6 +184,8 @@ func TestBoundsOfSizeDepthAndNumber(t *testing.T) {
 		"half a megabyte":        {own(quote(t, strings.Repeat("x", 512<<10-100))), nil},
 		"a megabyte":             {own(quote(t, strings.Repeat("x", 1<<20))), event.ErrTooLarge},
 		"a megabyte, packed":     {pack(t, own(quote(t, strings.Repeat("x", 1<<20)))), event.ErrTooLarge},
+		"a megabyte of blanks":   {append(bytes.Repeat([]byte(" "), 1<<20), own("{}")...), event.ErrTooLarge},
+		"blanks around it":       {append([]byte(" \r\n\t"), append(own("{}"), " \n"...)...), nil},
 		"a megabyte of brackets": {bytes.Repeat([]byte("["), 1<<20), event.ErrTooLarge},
 		"63 deep":                {own(deep(63)), nil},
 		"64 deep":                {own(deep(64)), event.ErrTooLarge},

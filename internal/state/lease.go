@@ -78,15 +78,19 @@ func (s *itemStore) Release(ctx context.Context, table maintenance.TableID, toke
 	return pending, err
 }
 
-// MarkPending implements Leases.
+// MarkPending implements Leases. Several looks may meet the lease at once, and its run renews it meanwhile: it tries again then.
 func (s *itemStore) MarkPending(ctx context.Context, table maintenance.TableID) (bool, error) {
-	var item leaseItem
-	version, err := s.load(ctx, tableKey(table), leaseKey, &item)
-	if err != nil || !item.Held || item.Pending {
-		return item.Held, err
+	for {
+		var item leaseItem
+		version, err := s.load(ctx, tableKey(table), leaseKey, &item)
+		if err != nil || !item.Held || item.Pending {
+			return item.Held, err
+		}
+		err = s.changeItem(ctx, table, version, item, func(i *leaseItem) { i.Pending = true })
+		if !errors.Is(err, ErrConditionFailed) {
+			return err == nil, err
+		}
 	}
-	err = s.changeItem(ctx, table, version, item, func(i *leaseItem) { i.Pending = true })
-	return err == nil, err
 }
 
 // Current implements Leases.

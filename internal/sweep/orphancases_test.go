@@ -381,7 +381,7 @@ func TestA08MetadataFileOfALateCommit(t *testing.T) {
 	args := map[string]string{"older_than": r.now.Add(-26 * time.Hour).UTC().Format("2006-01-02 15:04:05")}
 	s := r.orphans(args)
 	r.gone(before, lost)
-	if s.KeptCount != 1 || s.Kept[0].Location != late || !strings.Contains(s.Kept[0].Reason, "last commit") {
+	if s.KeptCount != 1 || s.Kept[0].Location != late || !strings.Contains(s.Kept[0].Reason, "last commit, or at most 10 minutes before it") {
 		t.Errorf("kept %v of head at %d", s.Kept, tbl.State().Metadata.LastUpdatedMillis())
 	}
 }

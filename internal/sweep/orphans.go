@@ -300,7 +300,7 @@ func (o *orphanSearch) mayLand(f reach.File) string {
 		return "run " + id + " wrote it, which may not be settled"
 	}
 	if isMetadataFile(name) && f.ModifiedAtMS > o.head.Metadata.LastUpdatedMillis()-headSlack.Milliseconds() {
-		return "it was written after the table's last commit: an attempt at the next one may still land"
+		return fmt.Sprintf("it was written after the table's last commit, or at most %.0f minutes before it: an attempt at the next one may still land", headSlack.Minutes())
 	}
 	return ""
 }

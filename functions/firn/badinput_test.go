@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"firn/internal/icebergtest"
+	"firn/internal/maintenance"
 	"firn/internal/store"
 )
 
@@ -262,5 +263,24 @@ func overwrite(t *testing.T, ref *icebergtest.Ref, location string, change func(
 	change(data)
 	if err := ref.Store.Put(context.Background(), location, data, store.WriteOptions{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A run's reason is text by the time it is printed; what to do is said all the same.
+func TestHintsOfOutcomes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		outcome    maintenance.Outcome
+		reason, to string
+	}{
+		{maintenance.Failed, "write f: " + syscall.ENOSPC.Error(), "make room there, then run again"},
+		{maintenance.Refused, "write f: " + syscall.EROFS.Error(), "make the file system writable, then run again"},
+		{maintenance.Refused, "read manifest m: " + store.ErrNotFound.Error(), "a file that the table names is gone"},
+		{maintenance.Refused, "open f: the object is missing", "a file that the table names is gone"},
+		{maintenance.Failed, "read a plan: " + store.ErrNotFound.Error(), ""},
+	} {
+		if got := (&app{}).hint(&outcomeError{c.outcome, c.reason}); !strings.HasPrefix(got, c.to) || (c.to == "") != (got == "") {
+			t.Errorf("%s, %s: %q", c.outcome, c.reason, got)
+		}
 	}
 }

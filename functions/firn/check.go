@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -143,6 +144,12 @@ func (a *app) hint(err error) string {
 		return cure
 	case errors.Is(err, catalogs.ErrNoSuchTable):
 		return a.nearestTable()
+	case strings.Contains(err.Error(), syscall.ENOSPC.Error()):
+		return "make room there, then run again"
+	case strings.Contains(err.Error(), syscall.EROFS.Error()):
+		return "make the file system writable, then run again"
+	case refusedForLoss(err):
+		return "a file that the table names is gone: restore it, or roll the table back to a snapshot without it"
 	case errors.Is(err, store.ErrPermission), errors.Is(err, fs.ErrPermission):
 		return "check the permissions of the credentials in use; nothing was changed"
 	case errors.Is(err, store.ErrNotFound):
@@ -151,6 +158,13 @@ func (a *app) hint(err error) string {
 		return "check that the service runs and the catalog's uri is right, then try again"
 	}
 	return ""
+}
+
+// refusedForLoss tells a run that was refused because a file of the table is not there; its reason crossed the border of a function as text.
+func refusedForLoss(err error) bool {
+	outcome, is := errors.AsType[*outcomeError](err)
+	return is && outcome.outcome == maintenance.Refused &&
+		(strings.Contains(outcome.reason, store.ErrNotFound.Error()) || strings.Contains(outcome.reason, "the object is missing"))
 }
 
 // nearestTable names the table of the catalog that was probably meant.

@@ -30,14 +30,7 @@ func TestCommittedThoughNothingCanBeStored(t *testing.T) {
 		},
 		"state": func(b *bench) {
 			b.must("call", "rewrite_data_files", "--table", "db.small_v2", "--dry-run")
-			db, err := sql.Open("sqlite", filepath.Join(b.proc.dir, "home", "state.db"))
-			if err == nil {
-				_, err = db.Exec(`CREATE TRIGGER full BEFORE INSERT ON firn_state WHEN NEW.sk LIKE 'run#%' BEGIN SELECT RAISE(FAIL, 'no space left on device'); END`)
-				err = errors.Join(err, db.Close())
-			}
-			if err != nil {
-				b.t.Fatal(err)
-			}
+			b.state(`CREATE TRIGGER full BEFORE INSERT ON firn_state WHEN NEW.sk LIKE 'run#%' BEGIN SELECT RAISE(FAIL, 'no space left on device'); END`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +46,12 @@ func TestCommittedThoughNothingCanBeStored(t *testing.T) {
 			if reason, _ := object["reason"].(string); !strings.Contains(reason, "no space left on device") && name != "commit's result only" {
 				t.Errorf("reason %q does not say what could not be stored", reason)
 			}
+			if name == "state" { // what the run did is told before another one may begin
+				if full := b.firn("call", "rewrite_data_files", "--table", "db.small_v2"); full.code == exitDone || !strings.Contains(full.stderr, "make room there, then run again") {
+					t.Errorf("a run on a full disk: exit %d: %s", full.code, full.stderr)
+				}
+				b.state(`DROP TRIGGER full`)
+			}
 			delete(b.proc.stores, "file")
 			if again := b.firn("call", "rewrite_data_files", "--table", "db.small_v2"); again.code != exitDone {
 				t.Errorf("the next run: exit %d: %s%s", again.code, again.stdout, again.stderr)
@@ -63,5 +62,18 @@ func TestCommittedThoughNothingCanBeStored(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// state changes the state's database.
+func (b *bench) state(statement string) {
+	b.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(b.proc.dir, "home", "state.db"))
+	if err == nil {
+		_, err = db.Exec(statement)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		b.t.Fatal(err)
 	}
 }

@@ -131,8 +131,9 @@ func (g *guard) resourcePolicies(arn string) []*iam.Document {
 
 // Ask asks the policies of a role, "" for nobody's, and of the resource about a request that nobody makes.
 func (c *Cloud) Ask(roleName string, r iam.Request) iam.Decision {
+	arn := c.roleARN(roleName) // it asks the guard itself
 	c.guard.mu.Lock()
-	documents, _, _ := c.guard.stack.Documents(c.roleARN(roleName))
+	documents, _, _ := c.guard.stack.Documents(arn)
 	c.guard.mu.Unlock()
 	d := iam.Evaluate(r, documents, c.guard.resourcePolicies(r.Resource))
 	c.guard.mu.Lock()

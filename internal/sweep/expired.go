@@ -149,20 +149,36 @@ func (e *expiry) find(ctx context.Context) (handoff.SweepReach, error) {
 // what only it named.
 func (e *expiry) walkExpired(ctx context.Context, walk *reach.Walk, sink reach.Sink) error {
 	walk.Skip = e.skip
-	return walkGone(ctx, &e.gone, walk, reach.WithEntries, sink)
+	return walkGone(ctx, byLists(&e.gone), walk, reach.WithEntries, sink)
 }
 
-// walkGone tells a sink of what expired snapshots reached, their lists and statistics with it.
-func walkGone(ctx context.Context, gone *handoff.Expired, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
-	lists := slices.Compact(slices.Sorted(slices.Values(gone.ManifestLists)))
-	snapshots := make([]table.Snapshot, len(lists))
-	for i, location := range lists {
-		snapshots[i].ManifestList = location
+// gone is what a table no longer has: snapshots, with as much of them as is known, and statistics files.
+type gone struct {
+	snapshots  []table.Snapshot
+	statistics []string
+}
+
+// byLists is what an expiry wrote down: of snapshots their lists only.
+func byLists(e *handoff.Expired) gone {
+	g := gone{snapshots: make([]table.Snapshot, len(e.ManifestLists)), statistics: e.Statistics}
+	for i, location := range e.ManifestLists {
+		g.snapshots[i].ManifestList = location
 	}
-	if err := walk.Snapshots(ctx, snapshots, depth, sink); err != nil {
+	return g
+}
+
+// walkGone tells a sink of what the snapshots reached, their lists with it, and of the statistics.
+func walkGone(ctx context.Context, g gone, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
+	if err := walk.Snapshots(ctx, g.snapshots, depth, sink); err != nil {
 		return err
 	}
-	for kind, locations := range map[reach.Kind][]string{reach.ManifestList: lists, reach.Statistics: gone.Statistics} {
+	var lists []string
+	for _, snap := range g.snapshots {
+		if snap.ManifestList != "" { // version 1 has snapshots without a list
+			lists = append(lists, snap.ManifestList)
+		}
+	}
+	for kind, locations := range map[reach.Kind][]string{reach.ManifestList: lists, reach.Statistics: g.statistics} {
 		for _, location := range locations {
 			f, err := reach.NewFile(location, kind, -1, 0)
 			if err != nil {

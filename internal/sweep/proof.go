@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 
@@ -141,7 +142,7 @@ func (s *step) lately(ctx context.Context, t *lake.Table, walk *reach.Walk, dept
 	begin := s.deps.Now().Add(-s.deps.Grace(t.ID.Catalog)).UnixMilli()
 	until := t.Metadata.LastUpdatedMillis()
 	log := slices.SortedStableFunc(t.Metadata.PreviousFiles(), func(a, b table.MetadataLogEntry) int { return cmp.Compare(b.TimestampMs, a.TimestampMs) })
-	gone := &handoff.Expired{}
+	snapshots, statistics := map[int64]table.Snapshot{}, map[string]struct{}{}
 	for _, e := range log {
 		if until <= begin {
 			break // what follows was replaced before the period
@@ -154,32 +155,40 @@ func (s *step) lately(ctx context.Context, t *lake.Table, walk *reach.Walk, dept
 		if err != nil {
 			return err
 		}
-		addGone(gone, before.Metadata, t)
+		for _, snap := range before.Metadata.Snapshots() {
+			if t.Metadata.SnapshotByID(snap.SnapshotID) == nil {
+				snapshots[snap.SnapshotID] = snap
+			}
+		}
+		for f := range statisticsOf(before.Metadata) {
+			statistics[f] = struct{}{}
+		}
 	}
-	return s.keepGone(ctx, gone, walk, depth, sink)
+	for f := range statisticsOf(t.Metadata) {
+		delete(statistics, f)
+	}
+	byID := slices.SortedFunc(maps.Values(snapshots), func(a, b table.Snapshot) int { return cmp.Compare(a.SnapshotID, b.SnapshotID) })
+	return s.keepGone(ctx, gone{byID, slices.Sorted(maps.Keys(statistics))}, walk, depth, sink)
 }
 
-// addGone adds what a table had and no longer has.
-func addGone(gone *handoff.Expired, before table.Metadata, t *lake.Table) {
-	for _, snap := range before.Snapshots() {
-		if t.Metadata.SnapshotByID(snap.SnapshotID) == nil && snap.ManifestList != "" { // version 1 has snapshots without a list
-			gone.ManifestLists = append(gone.ManifestLists, snap.ManifestList)
+// statisticsOf are the locations of a table's statistics files.
+func statisticsOf(meta table.Metadata) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for f := range meta.Statistics() {
+			if !yield(f.StatisticsPath) {
+				return
+			}
 		}
-	}
-	for stats := range before.Statistics() {
-		if t.Metadata.SnapshotByID(stats.SnapshotID) == nil {
-			gone.Statistics = append(gone.Statistics, stats.StatisticsPath)
-		}
-	}
-	for stats := range before.PartitionStatistics() {
-		if t.Metadata.SnapshotByID(stats.SnapshotID) == nil {
-			gone.Statistics = append(gone.Statistics, stats.StatisticsPath)
+		for f := range meta.PartitionStatistics() {
+			if !yield(f.StatisticsPath) {
+				return
+			}
 		}
 	}
 }
 
-// keepGone tells a sink of what expired snapshots of a table reached. What of them is deleted already needs no protection.
-func (s *step) keepGone(ctx context.Context, gone *handoff.Expired, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
+// keepGone tells a sink of what a table no longer has. What of that is deleted already needs no protection.
+func (s *step) keepGone(ctx context.Context, g gone, walk *reach.Walk, depth reach.ReadManifests, sink reach.Sink) error {
 	walk.Skip = func(location string, err error) error {
 		if errors.Is(err, store.ErrNotFound) {
 			s.log.InfoContext(ctx, "a file of a snapshot that expired is gone", "location", location)
@@ -187,5 +196,5 @@ func (s *step) keepGone(ctx context.Context, gone *handoff.Expired, walk *reach.
 		}
 		return err
 	}
-	return walkGone(ctx, gone, walk, depth, sink)
+	return walkGone(ctx, g, walk, depth, sink)
 }

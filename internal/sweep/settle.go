@@ -156,8 +156,8 @@ func (s *step) dry(ctx context.Context) (bool, error) {
 }
 
 // endAgain ends a run's abandoned jobs if a fresh head settles all of them, deletes what waited for the end of an expiry's grace period, and removes the
-// mark when nothing is left to look at: for an expiry that landed without a result that is one grace period after it was settled. An expiry's files do not wait for the settling: they were let go of whether or not another attempt landed. A
-// second execution finds nothing left to do.
+// mark when nothing is left to look at: for an expiry that landed without a result that is one grace period after it was settled. An expiry's files do not
+// wait for the settling: they were let go of whether or not another attempt landed. A second execution finds nothing left to do.
 func (s *step) endAgain(ctx context.Context, mark handoff.UnsettledRun) error {
 	var ends []*jobEnd
 	for _, job := range maintenance.Jobs() {
@@ -235,25 +235,27 @@ func (s *step) leaveEnds(ctx context.Context, head *lake.Table, ends []*jobEnd) 
 	return nil
 }
 
-// waitsUntil is when the grace period ends of what an expiry without a result removed, in Unix milliseconds: counted from the head that shows it. 0 when
-// nothing waits.
+// waitsUntil is when the grace period ends of what an expiry without a result removed, in Unix milliseconds; 0 when nothing waits.
 func (s *step) waitsUntil(head *lake.Table, ends []*jobEnd) int64 {
-	for _, e := range ends {
-		for _, l := range e.logs {
-			if s.graceAfter(head) && len(l.letGo(head)) > 0 {
-				return head.Metadata.LastUpdatedMillis() + s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
-			}
-		}
+	until := s.graceAfter(head)
+	if until > 0 && slices.ContainsFunc(ends, func(e *jobEnd) bool {
+		return slices.ContainsFunc(e.logs, func(l *fates) bool { return len(l.letGo(head)) > 0 })
+	}) {
+		return until
 	}
 	return 0
 }
 
-// graceAfter reports whether what left the table with the head's commit is still within the grace period.
-func (s *step) graceAfter(head *lake.Table) bool {
+// graceAfter is when the grace period ends of what left the table with the head's commit at the latest, in Unix milliseconds; 0 when it is over.
+func (s *step) graceAfter(head *lake.Table) int64 {
 	if s.deps.Grace == nil || head == nil { // no head: the table is gone
-		return false
+		return 0
 	}
-	return s.deps.Now().UnixMilli() < head.Metadata.LastUpdatedMillis()+s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
+	until := head.Metadata.LastUpdatedMillis() + s.deps.Grace(s.in.Run.Table.Catalog).Milliseconds()
+	if s.deps.Now().UnixMilli() >= until {
+		return 0
+	}
+	return until
 }
 
 // leaveExpiry marks a run whose expiry was committed, and that ended before all files that only its snapshots reached were deleted.
@@ -424,7 +426,7 @@ func (s *step) waits(ctx context.Context, sink reach.Sink) error {
 
 // unsaid tells a sink of everything that the snapshots reached which an expiry of the run removed without a result that says so.
 func (s *step) unsaid(ctx context.Context, head *lake.Table, sink reach.Sink) error {
-	if !s.graceAfter(head) {
+	if s.graceAfter(head) == 0 {
 		return nil
 	}
 	l, err := s.readFates(ctx, maintenance.ExpireSnapshots, 0)
@@ -432,8 +434,8 @@ func (s *step) unsaid(ctx context.Context, head *lake.Table, sink reach.Sink) er
 		return err
 	}
 	walk := &reach.Walk{Store: s.st}
-	for _, gone := range l.letGo(head) {
-		if err := s.keepGone(ctx, gone, walk, reach.WithEntries, sink); err != nil {
+	for _, expired := range l.letGo(head) {
+		if err := s.keepGone(ctx, byLists(expired), walk, reach.WithEntries, sink); err != nil {
 			return err
 		}
 	}

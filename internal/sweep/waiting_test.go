@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -285,25 +286,30 @@ func TestOrphansLeaveWhatLeftLately(t *testing.T) {
 	}
 }
 
-// dead is an expiry whose run died when its request was announced: nobody wrote down how it ended. The metadata log does not tell of it, being cut.
-func (r *room) dead(landed bool, ids ...int64) {
+// announced is an expiry whose run died when its request was announced on a head: nobody wrote down how it ended.
+func (r *room) announced(head int64, ids ...int64) {
 	r.t.Helper()
 	ctx, w, job := context.Background(), r.work(), maintenance.ExpireSnapshots
-	would := r.wouldExpire(ids...)
 	_, err := w.WriteOnce(ctx, w.Index(job), &handoff.Index{V: 1, Run: r.run, Job: job, PlannedAtMS: r.now.UnixMilli()})
 	r.must(err)
-	_, err = w.WriteOnce(ctx, w.Fate(job, 0, 0), &handoff.Fate{V: 1, AssertedSnapshotID: -1, Expired: would.Expired})
+	_, err = w.WriteOnce(ctx, w.Fate(job, 0, 0), &handoff.Fate{V: 1, AssertedSnapshotID: head, Expired: r.wouldExpire(ids...).Expired})
 	r.must(err)
-	if !landed {
+}
+
+// landed removes the snapshots now. With cut, the metadata log does not tell of them any more.
+func (r *room) landed(cut bool, ids ...int64) {
+	r.t.Helper()
+	r.removeSnapshots(ids)
+	r.now = r.world.Clock.Now()
+	if !cut {
 		return
 	}
-	r.removeSnapshots(ids)
-	r.now, r.lost = r.world.Clock.Now(), map[string]bool{}
-	var cut []string
+	r.lost = map[string]bool{}
+	var before []string
 	for e := range r.world.Open(r.id).State().Metadata.PreviousFiles() {
-		cut, r.lost[e.MetadataFile] = append(cut, e.MetadataFile), true
+		before, r.lost[e.MetadataFile] = append(before, e.MetadataFile), true
 	}
-	_, _, err = r.world.Store.Delete(ctx, cut)
+	_, _, err := r.world.Store.Delete(context.Background(), before)
 	r.must(err)
 }
 
@@ -328,7 +334,10 @@ func TestExpiryOfADeadRunWaits(t *testing.T) {
 		r.grace = 15 * time.Minute
 		doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
 		tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
-		r.dead(landed, doomed.Snapshot.SnapshotID)
+		r.announced(-1, doomed.Snapshot.SnapshotID)
+		if landed {
+			r.landed(true, doomed.Snapshot.SnapshotID)
+		}
 		for _, location := range r.objects("") {
 			r.age(location, 10)
 		}
@@ -364,25 +373,41 @@ func TestExpiryOfADeadRunLandsLate(t *testing.T) {
 	r.grace = 15 * time.Minute
 	doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
 	gone := tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
-	ctx, w := context.Background(), r.work()
-	would := r.wouldExpire(doomed.Snapshot.SnapshotID)
-	_, err := w.WriteOnce(ctx, w.Index(maintenance.ExpireSnapshots), &handoff.Index{V: 1, Run: r.run, Job: maintenance.ExpireSnapshots})
-	r.must(err)
-	_, err = w.WriteOnce(ctx, w.Fate(maintenance.ExpireSnapshots, 0, 0), &handoff.Fate{
-		V: 1, AssertedSnapshotID: gone.Snapshot.SnapshotID, Expired: would.Expired,
-	})
-	r.must(err)
+	r.announced(gone.Snapshot.SnapshotID, doomed.Snapshot.SnapshotID)
 	r.end()
 	r.marked(true)
 	r.next()
 	r.marked(true)
-	r.removeSnapshots([]int64{doomed.Snapshot.SnapshotID})
-	r.now = r.world.Clock.Now()
+	r.landed(false, doomed.Snapshot.SnapshotID)
 	r.next()
 	r.marked(true)
 	r.passed = 15 * time.Minute
 	r.next()
 	r.marked(false)
+}
+
+// A list that lost all behind its header, of a snapshot that left lately, names nothing to protect: orphans are not looked for then.
+func TestListOfALateSnapshotIsCut(t *testing.T) {
+	t.Parallel()
+	r, tbl := simple(t)
+	r.grace = 15 * time.Minute
+	doomed := tbl.Commit(icebergtest.Append(icebergtest.Row{9, "z", 0.5}))
+	tbl.Commit(icebergtest.Remove(doomed.DataFiles[0]))
+	r.landed(false, doomed.Snapshot.SnapshotID)
+	ctx, location := context.Background(), doomed.Snapshot.ManifestList
+	data, err := r.world.Store.Get(ctx, location)
+	r.must(err)
+	marker := data[len(data)-16:] // the header ends with it, and each block
+	r.must(r.world.Store.Put(ctx, location, data[:bytes.Index(data, marker)+16], store.WriteOptions{}))
+	for _, object := range r.objects("") {
+		r.age(object, 10)
+	}
+	before := r.objects("")
+	r.planOrphans(nil, false)
+	if s, err := r.sweepOrphans(); err == nil && s.Outcome != maintenance.Refused {
+		t.Errorf("summary %+v: want a refusal", s)
+	}
+	r.gone(before)
 }
 
 // A later run is killed at each of its changes while it deletes for an earlier one: the next finishes, and nothing that is named goes.

@@ -51,7 +51,7 @@ func Keys() []Key {
 		{"warehouse.roles", "roles by which other accounts' buckets are reached, bucket=ARN with {function} in its name", setRoles},
 		{"vpc.subnets", "IDs of subnets for the functions", list(func(s *Settings) *[]string { return &s.Subnets })},
 		{"vpc.security-groups", "IDs of security groups for the functions", list(func(s *Settings) *[]string { return &s.SecurityGroups })},
-		{"queue.window", "seconds for which events are gathered, 20; a table's run begins within 35 s more", number(func(s *Settings) *int { return &s.Queue.WindowSeconds })},
+		{"queue.window", fmt.Sprintf("seconds for which events are gathered; default: %d", contract.BatchWindowSeconds), number(func(s *Settings) *int { return &s.Queue.WindowSeconds })},
 		{"queue.batch", "most events of one look", number(func(s *Settings) *int { return &s.Queue.Batch })},
 		{"queue.parallel", "most concurrent looks", number(func(s *Settings) *int { return &s.Queue.Parallel })},
 		{"compact.parallel", "most file groups of one run at once", number(func(s *Settings) *int { return &s.CompactParallel })},

@@ -12,7 +12,7 @@ DURATION    ?= 50s
 CATALOG     ?= sqlite
 KILL        ?= 0s
 FUNCTIONS   := evaluate schedule plan compact commit sweep report
-BUILD_FLAGS := -trimpath -buildvcs=false -tags lambda.norpc -ldflags "-s -w -buildid="
+BUILD_FLAGS := -trimpath -buildvcs=false -tags lambda.norpc,nosqlite -gcflags=all=-dwarf=false -ldflags "-s -w -buildid="
 LINT        := bin/golangci-lint
 PYTHON      ?= python3
 VENV        := .venv

@@ -14,7 +14,7 @@ mkdir -p "$home"
 rm -rf "$home/cdk.out" && cp -r "$root/cdk.out" "$home/cdk.out"
 # Programs for this machine take the place of those for arm64; they are built as `make e2e` builds them.
 mkdir -p "$home/programs"
-(cd "$root" && go build -tags lambda.norpc -buildvcs=false -o "$home/programs/" ./functions/{evaluate,schedule,plan,compact,commit,sweep,report})
+(cd "$root" && go build -tags lambda.norpc,nosqlite -buildvcs=false -o "$home/programs/" ./functions/{evaluate,schedule,plan,compact,commit,sweep,report})
 "${PYTHON:-python3}" - "$home/cdk.out" "$home/programs" <<'PYTHON'
 import json, shutil, sys
 out, programs = sys.argv[1:]

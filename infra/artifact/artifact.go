@@ -76,7 +76,9 @@ func build(root, folder string, names []string) error {
 		return fmt.Errorf("make folder for functions: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	args := []string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-ldflags", "-s -w -buildid=", "-o", scratch + "/"}
+	args := []string{
+		"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc,nosqlite", "-gcflags=all=-dwarf=false", "-ldflags", "-s -w -buildid=", "-o", scratch + "/",
+	}
 	for _, name := range names {
 		args = append(args, "./functions/"+name)
 	}

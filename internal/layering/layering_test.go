@@ -110,6 +110,19 @@ func TestLookingFunctionsDoNotLinkTable(t *testing.T) {
 	}
 }
 
+// TestDeployedFunctionsHaveNoSQLite: a database in a file of one machine is of no use on Lambda, and costs each function 2 MB zipped and its share of init.
+func TestDeployedFunctionsHaveNoSQLite(t *testing.T) {
+	t.Parallel()
+	for _, p := range list(t, "-tags=nosqlite", "./functions/evaluate", "./functions/schedule", "./functions/plan", "./functions/compact", "./functions/commit",
+		"./functions/sweep", "./functions/report") {
+		for _, dep := range p.Deps {
+			if strings.HasPrefix(dep, "modernc.org/") {
+				t.Errorf("%s links %s in spite of the tag nosqlite", p.ImportPath, dep)
+			}
+		}
+	}
+}
+
 // TestDangerousPowers keeps committing and deleting in one room each.
 func TestDangerousPowers(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // database/sql driver "pgx"
-	_ "modernc.org/sqlite"             // database/sql driver "sqlite"
 
+	"firn/internal/lake/catalogs/sqlite"
 	"firn/internal/maintenance"
 )
 
@@ -59,6 +59,11 @@ func OpenSQL(name string, props map[string]string) (*SQL, error) {
 	target, err := parseSQLURI(props[PropURI], props)
 	if err != nil {
 		return nil, err
+	}
+	if target.driver == driverSQLite {
+		if err := sqlite.Available(); err != nil {
+			return nil, fmt.Errorf("open SQL catalog %q: %w", name, err)
+		}
 	}
 	db, err := sql.Open(target.driver, target.dsn)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+
+	"firn/internal/lake/catalogs/sqlite"
 )
 
 // columnType is the column that schema V1 added; typeTable its value for tables (NULL means the same: rows from before the column).
@@ -109,7 +109,7 @@ func (c *SQL) rebind(query string) string {
 // readError classifies an error of a read: anything about locks and connections may pass.
 func (c *SQL) readError(err error) error {
 	var pg *pgconn.PgError
-	var lite *sqlite.Error
+	code, text, lite := sqlite.Code(err)
 	switch {
 	case errors.As(err, &pg):
 		if pg.Code == "42P01" { // undefined_table
@@ -119,14 +119,14 @@ func (c *SQL) readError(err error) error {
 			return fmt.Errorf("%w: %w", ErrTransient, err)
 		}
 		return err
-	case errors.As(err, &lite):
-		if lite.Code()&0xff == sqlite3.SQLITE_ERROR && strings.Contains(lite.Error(), "no such table") {
+	case lite:
+		if code == sqlite.Error && strings.Contains(text, "no such table") {
 			return errNoTables
 		}
-		switch lite.Code() & 0xff {
-		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR:
+		switch code {
+		case sqlite.Busy, sqlite.Locked, sqlite.IOErr:
 			return fmt.Errorf("%w: %w", ErrTransient, err)
-		case sqlite3.SQLITE_CANTOPEN:
+		case sqlite.CantOpen:
 			return fmt.Errorf("open catalog database %s (registering a table creates it): %w", c.target.file, err)
 		}
 		return err
@@ -154,12 +154,9 @@ func classifySQL(err error) error {
 		}
 		return err
 	}
-	if lite, ok := errors.AsType[*sqlite.Error](err); ok {
-		switch lite.Code() & 0xff {
-		case sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH, sqlite3.SQLITE_CONSTRAINT,
-			sqlite3.SQLITE_FULL, sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CANTOPEN:
-			return fmt.Errorf("%w: %w", ErrRefused, err)
-		}
+	switch code, _, _ := sqlite.Code(err); code {
+	case sqlite.Error, sqlite.ReadOnly, sqlite.Perm, sqlite.Auth, sqlite.Constraint, sqlite.Full, sqlite.TooBig, sqlite.CantOpen:
+		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return err
 }

@@ -60,7 +60,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	args := []string{"build", "-tags", "lambda.norpc", "-buildvcs=false", "-o", dir + "/"}
+	args := []string{"build", "-tags", "lambda.norpc,nosqlite", "-buildvcs=false", "-o", dir + "/"}
 	for _, name := range contract.Functions() {
 		args = append(args, "./functions/"+name)
 	}

@@ -270,6 +270,9 @@ func (j *judge) Cleanup(f func()) {
 	j.cleanups = append(j.cleanups, f)
 }
 
+// endless is the failure of a scenario that took too long.
+const endless = "it does not end"
+
 // play plays a scenario and returns the first failure, "" for none.
 func play(t testing.TB, s scenario, doc map[string]any) string {
 	j := &judge{TB: t}
@@ -291,7 +294,7 @@ func play(t testing.TB, s scenario, doc map[string]any) string {
 	select {
 	case <-done:
 	case <-time.After(5 * time.Minute):
-		return "it does not end"
+		return endless
 	}
 	if len(j.failures) == 0 {
 		return ""
@@ -308,6 +311,10 @@ type verdict struct {
 func examine(t testing.TB, m mutant) verdict {
 	for _, s := range inOrder(m.name) {
 		if why := play(t, s, m.doc); why != "" {
+			if why == endless && play(t, s, document(t)) == endless {
+				t.Logf("%s does not end without %s either: this machine is too slow for it now", s.name, m.name)
+				continue // it says nothing about the mutant
+			}
 			first, _, _ := strings.Cut(why, "\n")
 			return verdict{edition(t), m.name, s.name, fmt.Sprintf("%.160s", first)}
 		}

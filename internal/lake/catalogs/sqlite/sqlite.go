@@ -1,0 +1,18 @@
+// Package sqlite registers SQLite's driver with database/sql and tells its errors apart. Functions for AWS are built without it (tag nosqlite): a SQLite
+// database is a file of one machine, and the library is a tenth of what such a function would weigh.
+package sqlite
+
+// The primary result codes of SQLite that a catalog tells apart (sqlite.org/rescode.html; they never change).
+const (
+	Error      = 1
+	Perm       = 3
+	Busy       = 5
+	Locked     = 6
+	ReadOnly   = 8
+	IOErr      = 10
+	Full       = 13
+	CantOpen   = 14
+	TooBig     = 18
+	Constraint = 19
+	Auth       = 23
+)

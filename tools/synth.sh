@@ -11,5 +11,12 @@ while [ $# -gt 0 ]; do
   context="$context${context:+,}\"$key\":\"$value\""
   shift 2
 done
-CDK_CONTEXT_JSON="{$context}" CDK_OUTDIR="$root/cdk.out" go run -C "$root/infra" .
+# On a fresh checkout the functions and the app are built beside each other: the one downloads while the other compiles. Later the app builds what is stale.
+app=$(mktemp -d)
+trap 'rm -rf "$app"' EXIT
+functions=
+[ -d "$root/dist/arm64" ] || { go run -C "$root/infra" ./artifact/build & functions=$!; }
+go build -C "$root/infra" -gcflags=all=-dwarf=false -o "$app/infra" .
+[ -z "$functions" ] || wait "$functions"
+(cd "$root/infra" && CDK_CONTEXT_JSON="{$context}" CDK_OUTDIR="$root/cdk.out" "$app/infra")
 echo "$root/cdk.out/Firn.template.json"

@@ -284,58 +284,6 @@ func (p *planner) writeGroups(ctx context.Context, index *handoff.Index, sel sel
 	})
 }
 
-// writeBatches writes the pinned state, the groups and the map items, and fills the index.
-func (p *planner) writeBatches(ctx context.Context, index *handoff.Index, pinned handoff.Pinned, batches []decide.Batch,
-	groupAt func(g int) (handoff.Group, error),
-) error {
-	part := func(name string) string { return p.work.Part(index.Job, p.attempt, name) }
-	index.PinnedLocation = part("pinned.json")
-	if err := p.put(ctx, index.PinnedLocation, pinned); err != nil {
-		return err
-	}
-	for b, batch := range batches {
-		items := make([]any, 0, batch.Count)
-		for g := batch.First; g < batch.First+batch.Count; g++ {
-			group, err := groupAt(g)
-			if err != nil {
-				return err
-			}
-			group.Batch, group.Index = b, g
-			location := part(fmt.Sprintf("group-%06d.json", g))
-			if err := p.put(ctx, location, group); err != nil {
-				return err
-			}
-			index.Groups = append(index.Groups, location)
-			items = append(items, maintenance.CompactItem{
-				V: contract.PayloadVersion, Run: p.run, Job: index.Job, Batch: b, Group: g, Index: g, GroupLocation: location,
-				PinnedLocation: index.PinnedLocation,
-			})
-		}
-		location := part(fmt.Sprintf("items-%04d.jsonl", b))
-		if err := p.work.WriteLines(ctx, location, items); err != nil {
-			return err
-		}
-		object, err := handoff.Object(location)
-		if err != nil {
-			return err
-		}
-		index.Batches = append(index.Batches, handoff.Batch{First: batch.First, Count: batch.Count, Items: object, Location: location})
-	}
-	return nil
-}
-
-// put writes one part of the plan.
-func (p *planner) put(ctx context.Context, location string, v any) error {
-	p.buffer.Reset()
-	if err := json.NewEncoder(&p.buffer).Encode(v); err != nil {
-		return fmt.Errorf("encode %s: %w", location, err)
-	}
-	if err := p.deps.Work.Put(ctx, location, p.buffer.Bytes(), store.WriteOptions{ContentType: "application/json"}); err != nil {
-		return fmt.Errorf("write %s: %w", location, err)
-	}
-	return nil
-}
-
 // group makes the object of one group.
 func (p *planner) group(g maintenance.FileGroup, files []located, sel selection) (handoff.Group, error) {
 	group := handoff.Group{

@@ -6,11 +6,11 @@
 package plan
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"firn/internal/contract"
@@ -172,8 +172,8 @@ type planner struct {
 	// codecs are by spec ID, made when first wanted.
 	codecs map[int]*lake.FileCodec
 	memo   lake.Memo
-	// buffer is for what put writes.
-	buffer bytes.Buffer
+	// buffers are for the texts of the plan's parts.
+	buffers sync.Pool
 }
 
 // plan loads the table and makes the job's index. What is definitely wrong with the request or the table becomes a refused index.

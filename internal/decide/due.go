@@ -68,6 +68,10 @@ func (in *DueInput) triggered(job maintenance.Job, p policy.Policy) JobDue {
 	if last := in.Jobs[job]; in.Commits == 0 && !timed(job) && settled(last) {
 		return d // nothing but our own commits since the last run
 	}
+	if in.pausing(job) {
+		d.Reason += "; " + in.tryAgain(job)
+		return d
+	}
 	partitions := in.Partitions
 	if len(partitions) == 0 {
 		partitions = []PartitionFacts{{}}
@@ -118,6 +122,9 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	switch job {
 	case maintenance.ExpireSnapshots:
 		if until := in.Jobs[job].WaitingUntilMS; until > 0 && in.NowMS >= until {
+			if in.pausing(job) {
+				return JobDue{Reason: "files of an expiry wait for their deletion; " + in.tryAgain(job)}
+			}
 			return JobDue{Due: true, Reason: "files of an expiry wait for their deletion", Debt: 1}
 		}
 		if in.Snapshots <= 1 {
@@ -174,7 +181,20 @@ func (in *DueInput) again(job maintenance.Job, count, threshold int64, hysteresi
 	case age >= retryAfter:
 		return true, fmt.Sprintf("%s; the last run ended as %s, %s ago", why, last.LastOutcome, policy.RoundAge(age))
 	}
-	return false, fmt.Sprintf("%s; the last run ended as %s, it is tried again after %s, or at %d", why, last.LastOutcome, policy.FormatAge(retryAfter), need)
+	return false, fmt.Sprintf("%s; %s, or at %d", why, in.tryAgain(job), need)
+}
+
+// tryAgain says when a job is tried again that did not come to its end.
+func (in *DueInput) tryAgain(job maintenance.Job) string {
+	return fmt.Sprintf("the last run ended as %s, it is tried again after %s", in.Jobs[job].LastOutcome, policy.FormatAge(retryAfter))
+}
+
+// pausing says that the last run failed or was refused less than retryAfter ago: only more files than it left make the job due before. A conflict is no
+// failure: whoever was first has changed the table, and the next run may well land.
+func (in *DueInput) pausing(job maintenance.Job) bool {
+	last := in.Jobs[job]
+	vain := slices.Contains([]maintenance.Outcome{maintenance.Failed, maintenance.Refused, maintenance.Unknown}, last.LastOutcome)
+	return vain && in.NowMS-last.LastRunMS < retryAfter.Milliseconds()
 }
 
 // retryAfter is when a run that did not come to its end is tried again although nothing was added: what stood in its way may have passed, and a run that
@@ -218,6 +238,10 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 		_, d.Reason = in.again(maintenance.RewriteDataFiles, most.SmallFiles, t.SmallFiles, hysteresis, "files under "+smallShare)
 		return d
 	}
+	if in.pausing(maintenance.RewriteDataFiles) {
+		d.Reason = in.tryAgain(maintenance.RewriteDataFiles)
+		return d
+	}
 	d.Reason = fmt.Sprintf("no partition trips a trigger; the one with most files under %s has %d, the thresholds are %d, or %d after %s",
 		smallShare, most.SmallFiles, t.SmallFiles, t.SmallFilesAged, policy.FormatAge(t.Age))
 	return d
@@ -226,6 +250,9 @@ func (in *DueInput) dataFilesDue(t policy.Triggers, hysteresis float64) JobDue {
 func (in *DueInput) partitionDue(p PartitionFacts, t policy.Triggers, hysteresis float64) (bool, string) {
 	if due, why := in.again(maintenance.RewriteDataFiles, p.SmallFiles, t.SmallFiles, hysteresis, "files under "+smallShare); due {
 		return true, why
+	}
+	if in.pausing(maintenance.RewriteDataFiles) {
+		return false, ""
 	}
 	if age := in.sinceAged(p); age >= t.Age {
 		if due, why := reached(p.SmallFiles, t.SmallFilesAged, "files under "+smallShare); due {
@@ -269,10 +296,16 @@ func (in *DueInput) sinceAged(p PartitionFacts) time.Duration {
 }
 
 func (in *DueInput) positionDeletesDue(t policy.Triggers, hysteresis float64) (bool, string) {
-	if due, why := reached(in.DanglingDeleteFiles, t.DanglingDeleteFiles, "dangling delete files"); due {
+	const job = maintenance.RewritePositionDeleteFiles
+	dangling, why := reached(in.DanglingDeleteFiles, t.DanglingDeleteFiles, "dangling delete files")
+	if dangling && !in.pausing(job) {
 		return true, why
 	}
-	return in.again(maintenance.RewritePositionDeleteFiles, in.positionDeleteFiles(), t.PositionDeleteFiles, hysteresis, "position delete files")
+	due, reason := in.again(job, in.positionDeleteFiles(), t.PositionDeleteFiles, hysteresis, "position delete files")
+	if dangling && !due {
+		return false, why + "; " + in.tryAgain(job)
+	}
+	return due, reason
 }
 
 // timed reports whether a job goes by the clock.
@@ -303,7 +336,12 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 		}
 		sooner(since, t.ExpireInterval)
 	}
-	sooner(in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS, time.Millisecond)
+	if until := in.Jobs[maintenance.ExpireSnapshots].WaitingUntilMS; until > 0 {
+		if in.pausing(maintenance.ExpireSnapshots) {
+			until = max(until, in.Jobs[maintenance.ExpireSnapshots].LastRunMS+retryAfter.Milliseconds())
+		}
+		sooner(until, time.Millisecond)
+	}
 	for job, last := range in.Jobs {
 		if !timed(job) && unfinished(last) {
 			sooner(last.LastRunMS, retryAfter)

@@ -178,6 +178,55 @@ func TestUnfinishedRunsAreTriedAgain(t *testing.T) {
 	}
 }
 
+// TestFailuresAreNotRepeatedAtEachLook: whatever trips a trigger, a job that failed or was refused waits an hour; one that met a conflict does not.
+func TestFailuresAreNotRepeatedAtEachLook(t *testing.T) {
+	t.Parallel()
+	data, positions, expire := maintenance.RewriteDataFiles, maintenance.RewritePositionDeleteFiles, maintenance.ExpireSnapshots
+	when := map[string]string{"rewrite_manifests.trigger.when": "manifests > 1"}
+	for name, c := range map[string]struct {
+		job    maintenance.Job
+		values map[string]string
+		trip   func(*decide.DueInput)
+	}{
+		"age":          {data, nil, part(func(p *decide.PartitionFacts) { p.SmallFiles = 5 })},
+		"delete files": {data, nil, part(func(p *decide.PartitionFacts) { p.EqualityDeleteFiles = 1000 })},
+		"ratio":        {data, nil, part(func(p *decide.PartitionFacts) { p.DeletedRows = 900 })},
+		"dangling":     {positions, nil, func(in *decide.DueInput) { in.DanglingDeleteFiles = 1000 }},
+		"condition":    {maintenance.RewriteManifests, when, func(in *decide.DueInput) { in.Manifests = 10 }},
+		"waiting":      {expire, nil, func(in *decide.DueInput) { in.Snapshots = 1 }},
+	} {
+		for _, o := range []struct {
+			outcome maintenance.Outcome
+			ago     int64
+			want    bool
+		}{
+			{maintenance.Failed, hourMS - 1, false},
+			{maintenance.Refused, 1, false},
+			{maintenance.Unknown, hourMS - 1, false},
+			{maintenance.Failed, hourMS, true},
+			{maintenance.Refused, hourMS, true},
+			{maintenance.Conflict, 1, true},
+		} {
+			in := busy(c.trip)
+			in.FirstSeenMS = nowMS - 100*dayMS
+			facts := decide.JobFacts{LastRunMS: nowMS - o.ago, LastOutcome: o.outcome}
+			if c.job == expire {
+				facts.WaitingUntilMS = nowMS - 2*hourMS
+			}
+			in.Jobs[c.job] = facts
+			d := dueOf(decide.Due(in, policyOf(t, c.values)), c.job)
+			if d.Due != o.want || !d.Due && !strings.Contains(d.Reason, "tried again after 1h") {
+				t.Errorf("%s, %s %d ms ago: due %v: %s; want %v and when it is tried again", name, o.outcome, o.ago, d.Due, d.Reason, o.want)
+			}
+			if c.job == expire && !o.want {
+				if next := decide.NextByClock(in, policyOf(t, nil)); next != nowMS-o.ago+hourMS+1 {
+					t.Errorf("%s, %s: the clock says %d, want an hour after the run", name, o.outcome, next-nowMS)
+				}
+			}
+		}
+	}
+}
+
 // TestNextByClock: what comes by the clock alone is known ahead.
 func TestNextByClock(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,8 @@ FUZZTIME    ?= 10s
 TEST_FLAGS  ?=
 # Small tests spend a third of their time in a collector that runs for a few megabytes.
 TEST_GOGC   ?= 400
+# The compiler spends a quarter of its time in its collector otherwise.
+BUILD_GOGC  ?= 400
 DURATION    ?= 50s
 CATALOG     ?= sqlite
 KILL        ?= 0s
@@ -34,7 +36,7 @@ demo: bin/firn ## make a lake on this machine, let it decay, watch Firn heal it 
 
 firn bin/firn: $(shell find functions/firn internal -name '*.go' -not -name '*_test.go' 2>/dev/null) go.mod go.sum
 	@[ -x bin/firn ] || echo "building bin/firn (the first build compiles all libraries: a few minutes on two cores)"
-	@$(GO) build -buildvcs=false -o bin/firn ./functions/firn
+	@GOGC=$(BUILD_GOGC) $(GO) build -buildvcs=false -o bin/firn ./functions/firn
 
 test: ## run the tests of every module; says which suites were skipped and for lack of what
 	@GOGC=$(TEST_GOGC) $(GO) test -timeout 15m $(TEST_FLAGS) ./... && tools/skipped.sh
@@ -68,11 +70,11 @@ fmt: $(LINT) ## format all Go files
 
 $(LINT): tools/go.mod tools/go.sum
 	@echo "building golangci-lint (once, about 90 s on two cores)"
-	@cd tools && $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@cd tools && GOGC=$(BUILD_GOGC) $(GO) build -o ../$(LINT) github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 build: ## build the seven functions for linux/$(ARCH) under dist/ (same sources, same bytes)
 	@for f in $(FUNCTIONS); do \
-	  GOOS=linux GOARCH=$(ARCH) CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -o dist/$(ARCH)/$$f/bootstrap ./functions/$$f || exit 1; \
+	  GOGC=$(BUILD_GOGC) GOOS=linux GOARCH=$(ARCH) CGO_ENABLED=0 $(GO) build $(BUILD_FLAGS) -o dist/$(ARCH)/$$f/bootstrap ./functions/$$f || exit 1; \
 	done
 	@tools/sizes.sh dist/$(ARCH)
 
@@ -89,7 +91,7 @@ infra-golden: ## write the golden template anew and show the difference
 	cd infra && $(GO) test ./stack -run 'TestGolden|TestDeployment' -update && git diff --stat
 
 synth: ## the CloudFormation template, under cdk.out: CDK="-c warehouse=s3://b/p -c tables='db.*'"; no account, no npm
-	@tools/node.sh && tools/synth.sh $(CDK)
+	@tools/node.sh && GOGC=$(BUILD_GOGC) tools/synth.sh $(CDK)
 
 diff deploy destroy: ## compare with, deploy to, remove from AWS: CDK="-c warehouse=..."; needs npx and credentials
 	npx cdk $@ $(CDK)

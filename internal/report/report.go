@@ -182,8 +182,10 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
 		if holds {
-			ran(head.Jobs, in.Request, out.Jobs, now)
-			head.Commits = 0 // nothing is folded while a lease is held, so every commit that was counted came before this run
+			ran(head.Jobs, in.Request, ends(in, out.Jobs), now)
+			if _, missing := unreached(in.Request, out.Jobs); !missing {
+				head.Commits = 0 // nothing is folded while a lease is held, so every commit that was counted came before this run
+			}
 		}
 		waiting(head.Jobs, out.Jobs, now)
 		if in.Request.Automatic {
@@ -195,9 +197,32 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 	}
 }
 
-// ran notes when each job ended, and how. What it left is found by the next look.
+// unreached is the first job of a request that has no outcome: the run ended while it was planned, or before.
+func unreached(request maintenance.Request, outcomes []maintenance.JobOutcome) (job maintenance.Job, missing bool) {
+	for _, job := range maintenance.Jobs() {
+		if slices.ContainsFunc(request.Jobs, func(r maintenance.JobRequest) bool { return r.Job == job }) &&
+			!slices.ContainsFunc(outcomes, func(o maintenance.JobOutcome) bool { return o.Job == job }) {
+			return job, true
+		}
+	}
+	return "", false
+}
+
+// ends are the outcomes of a run's jobs. The job at which the run ended has that outcome; those behind it have none: they wait for nothing.
+func ends(in maintenance.ReportInput, outcomes []maintenance.JobOutcome) []maintenance.JobOutcome {
+	if job, missing := unreached(in.Request, outcomes); missing && in.Error != nil {
+		return append(slices.Clone(outcomes), maintenance.JobOutcome{Job: job, Outcome: outcomeOf(in.Error.Error)})
+	}
+	return outcomes
+}
+
+// ran notes when each job ended, and how. What it left is found by the next look. A dry run is none, and what was refused to a person says nothing about
+// automatic runs.
 func ran(jobs map[maintenance.Job]state.JobState, request maintenance.Request, outcomes []maintenance.JobOutcome, now time.Time) {
 	for _, o := range outcomes {
+		if request.DryRun || o.Outcome == maintenance.Refused && !request.Automatic {
+			continue
+		}
 		was := jobs[o.Job]
 		was = state.JobState{LastRunMS: now.UnixMilli(), LastOutcome: o.Outcome, WaitingUntilMS: was.WaitingUntilMS, LastAgedMS: was.LastAgedMS}
 		if TookAll(request, o) {

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -48,5 +49,73 @@ func TestWaitingFiles(t *testing.T) {
 	head, err := w.state.LoadHead(ctx, w.run.Table)
 	if err != nil || head.Jobs[job].WaitingUntilMS != until.UnixMilli() {
 		t.Errorf("ledger %+v, %v: want it to wait until %s", head.Jobs[job], err, until)
+	}
+}
+
+// TestFailedPlanCountsForItsJob: a run that ended while its second job was planned notes that job as failed, and none behind it; the commits that those
+// would have looked at stay counted.
+func TestFailedPlanCountsForItsJob(t *testing.T) {
+	t.Parallel()
+	data, expire, orphans := maintenance.RewriteDataFiles, maintenance.ExpireSnapshots, maintenance.RemoveOrphanFiles
+	request := maintenance.Request{Automatic: true, Jobs: []maintenance.JobRequest{{Job: data}, {Job: expire}, {Job: orphans}}}
+	died := &maintenance.StepError{Error: "Runtime.ExitError"}
+	for name, c := range map[string]struct {
+		planned []maintenance.Job
+		request maintenance.Request
+		failure *maintenance.StepError
+		want    map[maintenance.Job]maintenance.Outcome
+		commits int64
+	}{
+		"ended at the first":  {nil, request, died, map[maintenance.Job]maintenance.Outcome{data: maintenance.Failed}, 3},
+		"ended at the second": {[]maintenance.Job{data}, request, died, map[maintenance.Job]maintenance.Outcome{data: maintenance.NothingToDo, expire: maintenance.Failed}, 3},
+		"all planned": {
+			[]maintenance.Job{data, expire, orphans},
+			request, died,
+			map[maintenance.Job]maintenance.Outcome{data: maintenance.NothingToDo, expire: maintenance.NothingToDo, orphans: maintenance.NothingToDo},
+			0,
+		},
+		"dry run": {[]maintenance.Job{data}, maintenance.Request{DryRun: true, Jobs: request.Jobs[:1]}, nil, map[maintenance.Job]maintenance.Outcome{}, 0},
+	} {
+		w, ctx := newWorld(t), context.Background()
+		if _, err := w.state.SaveHead(ctx, state.Head{Table: w.run.Table, Commits: 3}); err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range c.planned {
+			w.write(t, w.work.Index(job), &handoff.Index{V: contract.PayloadVersion, Run: w.run, Job: job, Outcome: maintenance.NothingToDo, DryRun: c.request.DryRun})
+		}
+		if _, err := w.fn.Handle(ctx, maintenance.ReportInput{V: contract.PayloadVersion, Run: w.run, Request: c.request, Error: c.failure}); err != nil {
+			t.Fatal(err)
+		}
+		head, err := w.state.LoadHead(ctx, w.run.Table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[maintenance.Job]maintenance.Outcome{}
+		for job, s := range head.Jobs {
+			got[job] = s.LastOutcome
+		}
+		if !maps.Equal(got, c.want) || head.Commits != c.commits {
+			t.Errorf("%s: jobs %v, %d commits; want %v, %d", name, got, head.Commits, c.want, c.commits)
+		}
+	}
+}
+
+// TestRefusedCallsDoNotPauseTheTable: what is refused to a person says nothing about the automatic runs; what is refused to those does.
+func TestRefusedCallsDoNotPauseTheTable(t *testing.T) {
+	t.Parallel()
+	for automatic, want := range map[bool]maintenance.Outcome{true: maintenance.Refused, false: maintenance.Committed} {
+		w, ctx, job := newWorld(t), context.Background(), maintenance.RewriteDataFiles
+		before := map[maintenance.Job]state.JobState{job: {LastRunMS: 1, LastOutcome: maintenance.Committed}}
+		if _, err := w.state.SaveHead(ctx, state.Head{Table: w.run.Table, Jobs: before}); err != nil {
+			t.Fatal(err)
+		}
+		w.write(t, w.work.Index(job), &handoff.Index{V: contract.PayloadVersion, Run: w.run, Job: job, Outcome: maintenance.Refused, Reason: "because"})
+		request := maintenance.Request{Automatic: automatic, Jobs: []maintenance.JobRequest{{Job: job}}}
+		if _, err := w.fn.Handle(ctx, maintenance.ReportInput{V: contract.PayloadVersion, Run: w.run, Request: request}); err != nil {
+			t.Fatal(err)
+		}
+		if head, err := w.state.LoadHead(ctx, w.run.Table); err != nil || head.Jobs[job].LastOutcome != want {
+			t.Errorf("automatic %t: %+v, %v; want %s", automatic, head.Jobs[job], err, want)
+		}
 	}
 }

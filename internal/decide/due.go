@@ -121,22 +121,7 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	var d JobDue
 	switch job {
 	case maintenance.ExpireSnapshots:
-		if until := in.Jobs[job].WaitingUntilMS; until > 0 && in.NowMS >= until {
-			if in.pausing(job) {
-				return JobDue{Reason: "files of an expiry wait for their deletion; " + in.tryAgain(job)}
-			}
-			return JobDue{Due: true, Reason: "files of an expiry wait for their deletion", Debt: 1}
-		}
-		if in.Snapshots <= 1 {
-			d.Reason = fmt.Sprintf("%d snapshots, nothing can expire", in.Snapshots)
-			return d
-		}
-		d.Due, d.Reason = in.byClock(job, t.ExpireInterval)
-		d.Debt = 1
-		if young := in.expiresAt(p) - in.NowMS; d.Due && young > 0 {
-			d.Due, d.Reason = false, fmt.Sprintf("no snapshot is old enough for another %s", policy.RoundAge(time.Duration(young)*time.Millisecond))
-		}
-		return d
+		return in.expiryDue(t, p)
 	case maintenance.RemoveOrphanFiles:
 		return in.orphansDue(p)
 	}
@@ -153,6 +138,28 @@ func (in *DueInput) due(job maintenance.Job, p policy.Policy) JobDue {
 	default:
 		d.Due, d.Reason = in.again(job, in.SmallManifests, t.SmallManifests, p.Hysteresis(), "small manifests")
 		d.Debt = share(in.SmallManifests, t.SmallManifests)
+	}
+	return d
+}
+
+// expiryDue goes by the clock, when there is something to expire; what an earlier expiry had to leave is due when its time has come.
+func (in *DueInput) expiryDue(t policy.Triggers, p policy.Policy) JobDue {
+	const job, what = maintenance.ExpireSnapshots, "files of an expiry wait for their deletion"
+	until := in.Jobs[job].WaitingUntilMS
+	wait := until > 0 && in.NowMS >= until
+	if wait && !in.pausing(job) {
+		return JobDue{Due: true, Reason: what, Debt: 1}
+	}
+	d := JobDue{Reason: fmt.Sprintf("%d snapshots, nothing can expire", in.Snapshots)}
+	if in.Snapshots > 1 {
+		d.Debt = 1
+		d.Due, d.Reason = in.byClock(job, t.ExpireInterval)
+		if young := in.expiresAt(p) - in.NowMS; d.Due && young > 0 {
+			d.Due, d.Reason = false, fmt.Sprintf("no snapshot is old enough for another %s", policy.RoundAge(time.Duration(young)*time.Millisecond))
+		}
+	}
+	if wait && !d.Due {
+		d.Reason += "; " + what + ", " + in.tryAgain(job)
 	}
 	return d
 }
@@ -319,7 +326,8 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 	next := int64(0)
 	t := p.Triggers()
 	sooner := func(since int64, interval time.Duration) {
-		if at := since + interval.Milliseconds(); interval > 0 && since > 0 && (next == 0 || at < next) {
+		// what was due already is held back by something else than the clock, and must not hide what comes
+		if at := since + interval.Milliseconds(); interval > 0 && since > 0 && at >= in.NowMS && (next == 0 || at < next) {
 			next = at
 		}
 	}
@@ -343,7 +351,7 @@ func NextByClock(in DueInput, p policy.Policy) int64 {
 		sooner(until, time.Millisecond)
 	}
 	for job, last := range in.Jobs {
-		if !timed(job) && unfinished(last) {
+		if !timed(job) && (unfinished(last) || in.pausing(job)) {
 			sooner(last.LastRunMS, retryAfter)
 		}
 	}

@@ -1,5 +1,5 @@
 // Command infra is the CDK app of Firn: `go run -C infra .` from cdk.json. It reads the settings, builds the functions that are missing, and
-// synthesises one stack, Firn. Every fault is said in one line before anything is made.
+// synthesises one stack, Firn. Every fault is said in one line before anything is synthesised.
 package main
 
 import (

@@ -13,10 +13,11 @@ while [ $# -gt 0 ]; do
 done
 # On a fresh checkout the functions and the app are built beside each other: the one downloads while the other compiles. Later the app builds what is stale.
 app=$(mktemp -d)
-trap 'rm -rf "$app"' EXIT
 functions=
+trap 'rm -rf "$app"; [ -z "$functions" ] || kill "$functions" 2>/dev/null || :' EXIT
 [ -d "$root/dist/arm64" ] || { go run -C "$root/infra" ./artifact/build & functions=$!; }
 go build -C "$root/infra" -gcflags=all=-dwarf=false -o "$app/infra" .
 [ -z "$functions" ] || wait "$functions"
+functions=
 (cd "$root/infra" && CDK_CONTEXT_JSON="{$context}" CDK_OUTDIR="$root/cdk.out" "$app/infra")
 echo "$root/cdk.out/Firn.template.json"

@@ -182,8 +182,8 @@ func (f *Function) lastRuns(ctx context.Context, in maintenance.ReportInput, out
 			head.Jobs = map[maintenance.Job]state.JobState{}
 		}
 		if holds {
-			ran(head.Jobs, in.Request, ends(in, out.Jobs), now)
-			if _, missing := unreached(in.Request, out.Jobs); !missing {
+			all := ran(head.Jobs, in.Request, ends(in, out.Jobs), now)
+			if _, missing := unreached(in.Request, out.Jobs); all && !missing {
 				head.Commits = 0 // nothing is folded while a lease is held, so every commit that was counted came before this run
 			}
 		}
@@ -217,10 +217,12 @@ func ends(in maintenance.ReportInput, outcomes []maintenance.JobOutcome) []maint
 }
 
 // ran notes when each job ended, and how. What it left is found by the next look. A dry run is none, and what was refused to a person says nothing about
-// automatic runs.
-func ran(jobs map[maintenance.Job]state.JobState, request maintenance.Request, outcomes []maintenance.JobOutcome, now time.Time) {
+// automatic runs; all says that there was neither.
+func ran(jobs map[maintenance.Job]state.JobState, request maintenance.Request, outcomes []maintenance.JobOutcome, now time.Time) (all bool) {
+	all = true
 	for _, o := range outcomes {
 		if request.DryRun || o.Outcome == maintenance.Refused && !request.Automatic {
+			all = false
 			continue
 		}
 		was := jobs[o.Job]
@@ -230,6 +232,7 @@ func ran(jobs map[maintenance.Job]state.JobState, request maintenance.Request, o
 		}
 		jobs[o.Job] = was
 	}
+	return all
 }
 
 // TookAll reports a rewrite of data files that took all small files: by their age, or asked for by a person. One that failed is repeated.

@@ -74,7 +74,7 @@ func TestFailedPlanCountsForItsJob(t *testing.T) {
 			map[maintenance.Job]maintenance.Outcome{data: maintenance.NothingToDo, expire: maintenance.NothingToDo, orphans: maintenance.NothingToDo},
 			0,
 		},
-		"dry run": {[]maintenance.Job{data}, maintenance.Request{DryRun: true, Jobs: request.Jobs[:1]}, nil, map[maintenance.Job]maintenance.Outcome{}, 0},
+		"dry run": {[]maintenance.Job{data}, maintenance.Request{DryRun: true, Jobs: request.Jobs[:1]}, nil, map[maintenance.Job]maintenance.Outcome{}, 3},
 	} {
 		w, ctx := newWorld(t), context.Background()
 		if _, err := w.state.SaveHead(ctx, state.Head{Table: w.run.Table, Commits: 3}); err != nil {
@@ -106,7 +106,7 @@ func TestRefusedCallsDoNotPauseTheTable(t *testing.T) {
 	for automatic, want := range map[bool]maintenance.Outcome{true: maintenance.Refused, false: maintenance.Committed} {
 		w, ctx, job := newWorld(t), context.Background(), maintenance.RewriteDataFiles
 		before := map[maintenance.Job]state.JobState{job: {LastRunMS: 1, LastOutcome: maintenance.Committed}}
-		if _, err := w.state.SaveHead(ctx, state.Head{Table: w.run.Table, Jobs: before}); err != nil {
+		if _, err := w.state.SaveHead(ctx, state.Head{Table: w.run.Table, Jobs: before, Commits: 3}); err != nil {
 			t.Fatal(err)
 		}
 		w.write(t, w.work.Index(job), &handoff.Index{V: contract.PayloadVersion, Run: w.run, Job: job, Outcome: maintenance.Refused, Reason: "because"})
@@ -114,8 +114,9 @@ func TestRefusedCallsDoNotPauseTheTable(t *testing.T) {
 		if _, err := w.fn.Handle(ctx, maintenance.ReportInput{V: contract.PayloadVersion, Run: w.run, Request: request}); err != nil {
 			t.Fatal(err)
 		}
-		if head, err := w.state.LoadHead(ctx, w.run.Table); err != nil || head.Jobs[job].LastOutcome != want {
-			t.Errorf("automatic %t: %+v, %v; want %s", automatic, head.Jobs[job], err, want)
+		head, err := w.state.LoadHead(ctx, w.run.Table)
+		if err != nil || head.Jobs[job].LastOutcome != want || (head.Commits == 0) != automatic {
+			t.Errorf("automatic %t: %+v, %d commits, %v; want %s, and commits forgotten by automatic runs only", automatic, head.Jobs[job], head.Commits, err, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"firn/internal/maintenance"
@@ -69,7 +70,9 @@ func (in *DueInput) triggered(job maintenance.Job, p policy.Policy) JobDue {
 		return d // nothing but our own commits since the last run
 	}
 	if in.pausing(job) {
-		d.Reason += "; " + in.tryAgain(job)
+		if why := in.tryAgain(job); !strings.Contains(d.Reason, why) {
+			d.Reason += "; " + why
+		}
 		return d
 	}
 	partitions := in.Partitions

@@ -1,5 +1,5 @@
 // Package sqlite registers SQLite's driver with database/sql and tells its errors apart. Functions for AWS are built without it (tag nosqlite): a SQLite
-// database is a file of one machine, and the library is a tenth of what such a function would weigh.
+// database is a file of one machine, and the library would be up to a quarter of such a function's package (2.4 of 8.3 MB of `report`).
 package sqlite
 
 // The primary result codes of SQLite that a catalog tells apart (sqlite.org/rescode.html; they never change).
